@@ -13,6 +13,7 @@
 #include "bench/harness/harness.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/collective/arena/arena.h"
+#include "fusewire/collective/kernels/spec.h"
 
 namespace fusewire::bench {
 namespace {
@@ -20,6 +21,8 @@ namespace {
 using collective::Arena;
 using collective::ArenaOptions;
 using collective::ArenaSeat;
+using collective::CollectiveKind;
+using collective::CollectiveSpec;
 using collective::Pieces;
 
 void Must(const Status& status) {
@@ -33,17 +36,32 @@ class ArenaGroup final : public Group {
   explicit ArenaGroup(std::unique_ptr<Arena> arena) : arena_(std::move(arena)) {}
   int rank() const override { return arena_->rank(); }
   int ranks() const override { return arena_->ranks(); }
-  void Barrier() override { Must(arena_->Barrier(Deadline())); }
+  void Barrier() override { Run({}); }
   void AllReduce(const float* from, float* to, size_t count) override {
+    spec_.kind = CollectiveKind::kAllReduce;
+    spec_.counts.assign(1, count);
     // Pieces are also used for input, which is only read.
-    const Pieces source(const_cast<float*>(from), count * sizeof(float));
-    Must(arena_->AllReduce({}, source, Pieces(to, count * sizeof(float)), Deadline()));
+    spec_.from = Pieces(const_cast<float*>(from), count * sizeof(float));
+    spec_.to = Pieces(to, count * sizeof(float));
+    Run(spec_);
   }
-  void Broadcast(uint64_t* number) override { Must(arena_->Broadcast(0, Pieces(number, sizeof(*number)), Deadline())); }
+  void Broadcast(uint64_t* number) override {
+    CollectiveSpec spec;
+    spec.kind = CollectiveKind::kBroadcast;
+    spec.reduction.type = collective::Type::kU64;
+    spec.counts = {1};
+    spec.to = Pieces(number, sizeof(*number));
+    Run(spec);
+  }
 
  private:
-  static int64_t Deadline() { return fusewire::Clock::Real()->NowNs() + kDeadlineNs; }
+  void Run(const CollectiveSpec& spec) {
+    collective::Arrays arrays;
+    Must(CheckSpec(spec, ranks(), rank(), &arrays));
+    Must(arena_->Run(spec, arrays, fusewire::Clock::Real()->NowNs() + kDeadlineNs));
+  }
   std::unique_ptr<Arena> arena_;
+  CollectiveSpec spec_;
 };
 
 void LiveAsRank(int rank, const LoopOptions& options, const ArenaOptions& arena_options, int memory,

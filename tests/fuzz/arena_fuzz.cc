@@ -16,6 +16,7 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/collective/arena/arena.h"
 #include "fusewire/collective/arena/arena_liar_test.h"
+#include "fusewire/collective/kernels/spec.h"
 #include "fusewire/transport/shm/others_memory.h"
 #include "op_bytes.h"
 
@@ -26,6 +27,10 @@ constexpr size_t kOpsMax = 24;
 constexpr int64_t kPatienceNs = 100 * 1000;
 constexpr size_t kShareBytes = 64 * 1024;
 constexpr size_t kCounts[] = {0, 1, 3, 5, 100, 3000, 9000, 20000};
+constexpr CollectiveKind kCalls[] = {
+    CollectiveKind::kBarrier,       CollectiveKind::kAllReduce, CollectiveKind::kReduce,
+    CollectiveKind::kReduceScatter, CollectiveKind::kAllGather, CollectiveKind::kGather,
+    CollectiveKind::kScatter,       CollectiveKind::kBroadcast, CollectiveKind::kAllToAll};
 constexpr size_t kTurns = ArenaLiar::kTurns, kSeats = ArenaLiar::kSeatsMax;
 
 class Ranks {
@@ -149,36 +154,36 @@ class Ranks {
     Reduction reduction;
     reduction.type = Type::kF32;
     reduction.op = static_cast<Op>(in_.Next() % 4);
-    const std::vector<size_t> bytes(n, count * sizeof(float)), counts(n, count);
     CopyWhat(kind, reduction, root, count);
-    switch (kind % 9) {
-      case 0: return arena_->Barrier(deadline_ns);
-      case 1: return arena_->AllReduce(reduction, pieces(from), pieces(to), deadline_ns);
-      case 2: return arena_->Reduce(reduction, root, pieces(from), pieces(to), deadline_ns);
-      case 3: return arena_->ReduceScatter(reduction, counts, pieces(all), pieces(to), deadline_ns);
-      case 4: return arena_->AllGather(bytes, pieces(from), pieces(all), deadline_ns);
-      case 5: return arena_->Gather(bytes, root, pieces(from), pieces(all), deadline_ns);
-      case 6: return arena_->Scatter(bytes, root, pieces(all), pieces(to), deadline_ns);
-      case 7: return arena_->Broadcast(root, pieces(to), deadline_ns);
-      default: {
-        std::vector<float> got(count * n);
-        AgreeOnTables(count * sizeof(float));
-        return arena_->AllToAll(bytes, bytes, pieces(all), pieces(got), deadline_ns);
-      }
+    CollectiveSpec spec;
+    spec.kind = kCalls[kind % 9];
+    spec.reduction = reduction;
+    spec.root = root;
+    const bool is_one = spec.kind == CollectiveKind::kAllReduce || spec.kind == CollectiveKind::kReduce ||
+                        spec.kind == CollectiveKind::kBroadcast;
+    if (spec.kind != CollectiveKind::kBarrier) spec.counts.assign(is_one ? 1 : n, count);
+    const bool splits = spec.kind == CollectiveKind::kReduceScatter || spec.kind == CollectiveKind::kScatter;
+    const bool joins = spec.kind == CollectiveKind::kAllGather || spec.kind == CollectiveKind::kGather;
+    std::vector<float> got(count * n);
+    const bool is_exchange = spec.kind == CollectiveKind::kAllToAll;
+    if (is_exchange) {
+      spec.receives = spec.counts;
+      AgreeOnTables(count * sizeof(float));
     }
+    spec.from = pieces(splits || is_exchange ? all : from);
+    spec.to = pieces(is_exchange ? got : joins ? all : to);
+    Arrays arrays;
+    FUSEWIRE_TRY(CheckSpec(spec, arena_->ranks(), arena_->rank(), &arrays));
+    return arena_->Run(spec, arrays, deadline_ns);
   }
   // Two ranks that agree see the same words: kind, op, type and root in one, elements in the other.
   void CopyWhat(int kind, const Reduction& reduction, int root, size_t count) {
     if (same_ == 0) return;
-    constexpr CollectiveKind kKinds[] = {
-        CollectiveKind::kBarrier,       CollectiveKind::kAllReduce, CollectiveKind::kReduce,
-        CollectiveKind::kReduceScatter, CollectiveKind::kAllGather, CollectiveKind::kGather,
-        CollectiveKind::kScatter,       CollectiveKind::kBroadcast, CollectiveKind::kAllToAll};
-    const CollectiveKind what = kKinds[kind % 9];
+    const CollectiveKind what = kCalls[kind % 9];
     const bool reduces = Reduces(what), rooted = what == CollectiveKind::kReduce || what == CollectiveKind::kGather ||
                                                  what == CollectiveKind::kScatter || what == CollectiveKind::kBroadcast;
     const bool typeless = what == CollectiveKind::kBarrier;
-    const auto type = typeless ? Reduction().type : reduces ? reduction.type : Type::kU8;
+    const auto type = typeless ? Reduction().type : reduction.type;
     const auto op = reduces ? reduction.op : Op::kSum;
     const uint64_t word = static_cast<uint64_t>(what) | static_cast<uint64_t>(op) << 8 |
                           static_cast<uint64_t>(type) << 16 |

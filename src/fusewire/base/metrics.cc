@@ -36,7 +36,7 @@ HistogramSnapshot Histogram::Read() const {
   for (size_t i = 0; i < kBuckets; ++i) snapshot.count += counts[i] = buckets_[i].Read();
   snapshot.sum = sum_.Read();
   snapshot.max = max_.Read();
-  struct CollectiveSpec {
+  struct Quantile {
     double share;
     uint64_t* value;
   } wanted[] = {{0.5, &snapshot.p50}, {0.9, &snapshot.p90}, {0.99, &snapshot.p99}, {0.999, &snapshot.p999}};

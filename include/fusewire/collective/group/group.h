@@ -15,7 +15,8 @@
 
 #include "fusewire/base/clock.h"
 #include "fusewire/base/status.h"
-#include "fusewire/collective/group/spec.h"
+#include "fusewire/collective/group/options.h"
+#include "fusewire/collective/kernels/spec.h"
 #include "fusewire/p2p/endpoint.h"
 #include "fusewire/reactor/options.h"
 

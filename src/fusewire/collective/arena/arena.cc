@@ -37,45 +37,10 @@ Arena::Arena(ArenaSeat seat, const ArenaOptions& options)
 
 Arena::~Arena() = default;
 
-Status Arena::Barrier(int64_t deadline_ns) {
-  return meeting_->Meet(ArenaCall::Of(CollectiveKind::kBarrier, {}, kNoRoot, 0), deadline_ns);
-}
-
-Status Arena::AllReduce(const Reduction& reduction, const Pieces& from, const Pieces& to, int64_t deadline_ns) {
-  return reductions_->AllReduce(reduction, from, to, deadline_ns);
-}
-
-Status Arena::Reduce(const Reduction& reduction, int root, const Pieces& from, const Pieces& to, int64_t deadline_ns) {
-  return reductions_->Reduce(reduction, root, from, to, deadline_ns);
-}
-
-Status Arena::ReduceScatter(const Reduction& reduction, const std::vector<size_t>& counts, const Pieces& from,
-                            const Pieces& to, int64_t deadline_ns) {
-  return reductions_->ReduceScatter(reduction, counts, from, to, deadline_ns);
-}
-
-Status Arena::AllGather(const std::vector<size_t>& bytes, const Pieces& from, const Pieces& to, int64_t deadline_ns,
-                        Type type) {
-  return moves_->AllGather(bytes, from, to, deadline_ns, type);
-}
-
-Status Arena::Gather(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to,
-                     int64_t deadline_ns, Type type) {
-  return moves_->Gather(bytes, root, from, to, deadline_ns, type);
-}
-
-Status Arena::Scatter(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to,
-                      int64_t deadline_ns, Type type) {
-  return moves_->Scatter(bytes, root, from, to, deadline_ns, type);
-}
-
-Status Arena::Broadcast(int root, const Pieces& array, int64_t deadline_ns, Type type) {
-  return moves_->Broadcast(root, array, deadline_ns, type);
-}
-
-Status Arena::AllToAll(const std::vector<size_t>& send_bytes, const std::vector<size_t>& receive_bytes,
-                       const Pieces& from, const Pieces& to, int64_t deadline_ns, Type type) {
-  return moves_->AllToAll(send_bytes, receive_bytes, from, to, deadline_ns, type);
+Status Arena::Run(const CollectiveSpec& spec, const Arrays& arrays, int64_t deadline_ns) {
+  if (spec.kind == CollectiveKind::kBarrier)
+    return meeting_->Meet(ArenaCall::Of(CollectiveKind::kBarrier, {}, kNoRoot, 0), deadline_ns);
+  return Reduces(spec.kind) ? reductions_->Run(spec, arrays, deadline_ns) : moves_->Run(spec, arrays, deadline_ns);
 }
 
 Status Arena::Decline(Code why, int64_t deadline_ns) { return meeting_->Decline(why, deadline_ns); }

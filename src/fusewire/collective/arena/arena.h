@@ -14,9 +14,7 @@
 
 #include "fusewire/base/status.h"
 #include "fusewire/collective/arena/arena_options.h"
-#include "fusewire/collective/kernels/arithmetic.h"
-#include "fusewire/collective/kernels/pieces.h"
-#include "fusewire/collective/kernels/types.h"
+#include "fusewire/collective/kernels/spec.h"
 #include "fusewire/reactor/cancel.h"
 
 namespace fusewire::collective {
@@ -36,27 +34,10 @@ class Arena {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
-  // Every call returns when this rank's part is done, or at `deadline_ns` of Clock::Real(). All ranks make the same
-  // calls in the same order. `from` and `to` are the same list of pieces, or do not overlap.
-  Status Barrier(int64_t deadline_ns);
-  // Each element is reduced in the order of ranks, for every size: all ranks get the same bits, in every run.
-  Status AllReduce(const Reduction& reduction, const Pieces& from, const Pieces& to, int64_t deadline_ns);
-  Status Reduce(const Reduction& reduction, int root, const Pieces& from, const Pieces& to, int64_t deadline_ns);
-  // `from` holds each rank's part one after the other, counts[r] elements for rank r, `to` this rank's own.
-  Status ReduceScatter(const Reduction& reduction, const std::vector<size_t>& counts, const Pieces& from,
-                       const Pieces& to, int64_t deadline_ns);
-  // `from` holds this rank's bytes[rank] bytes, `to` those of all ranks, one after the other. `type` is only compared
-  // with the other ranks'.
-  Status AllGather(const std::vector<size_t>& bytes, const Pieces& from, const Pieces& to, int64_t deadline_ns,
-                   Type type = Type::kU8);
-  Status Gather(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to, int64_t deadline_ns,
-                Type type = Type::kU8);
-  Status Scatter(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to, int64_t deadline_ns,
-                 Type type = Type::kU8);
-  Status Broadcast(int root, const Pieces& array, int64_t deadline_ns, Type type = Type::kU8);
-  // send_bytes[r] go to rank r, receive_bytes[r] come from it; arrays hold them one after the other.
-  Status AllToAll(const std::vector<size_t>& send_bytes, const std::vector<size_t>& receive_bytes, const Pieces& from,
-                  const Pieces& to, int64_t deadline_ns, Type type = Type::kU8);
+  // Returns when this rank's part is done, or at `deadline_ns` of Clock::Real(). All ranks make the same calls in the
+  // same order. `arrays` are those that CheckSpec has found; input and output are the same list of pieces, or do not
+  // overlap. Each element is reduced in the order of ranks, for every size: all ranks get the same bits, in every run.
+  Status Run(const CollectiveSpec& spec, const Arrays& arrays, int64_t deadline_ns);
 
   // Takes the place of a call that this rank doesn't make: given up (kCancelled), too late (kTimeout), or wrong. The
   // call fails at all ranks, with that code or kInvalid; the arena stays usable.

@@ -61,7 +61,7 @@ void TellProcess(int seat, Crew* crew, Board* board) {
 Status SumOnes(Arena& arena, std::vector<float>* array) {
   std::fill(array->begin(), array->end(), 1.0F);
   const Pieces all(array->data(), array->size() * sizeof(float));
-  Status status = arena.AllReduce({}, all, all, In(10 * kSecondNs));
+  Status status = AllReduce(arena, {}, all, all, In(10 * kSecondNs));
   if (!status.ok()) return status;
   for (const float value : *array) {
     if (value != static_cast<float>(arena.ranks())) return Status::Internal("a wrong sum");

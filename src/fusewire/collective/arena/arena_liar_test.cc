@@ -67,7 +67,7 @@ TEST(ArenaLiar, ARankThatIsAloneIsNotToldWhatItWants) {
       },
       [&] {
         for (const int64_t end_ns = Clock::Real()->NowNs() + kSecondNs / 2; Clock::Real()->NowNs() < end_ns;) {
-          const Status status = world.arena->Barrier(end_ns + 10 * kSecondNs);
+          const Status status = Barrier(*world.arena, end_ns + 10 * kSecondNs);
           ASSERT_TRUE(status.ok()) << status.ToString();
         }
       });
@@ -91,7 +91,8 @@ TEST(ArenaLiar, WhatARankSendsToItselfIsItsOwnAffair) {
     }
   };
   world.Beside(come, [&world] {
-    const Status status = world.arena->AllToAll({0, 0}, {0, 0}, Pieces(), Pieces(), Clock::Real()->NowNs() + kSecondNs);
+    const Status status =
+        AllToAll(*world.arena, {0, 0}, {0, 0}, Pieces(), Pieces(), Clock::Real()->NowNs() + kSecondNs);
     EXPECT_TRUE(status.ok()) << status.ToString();
   });
 }

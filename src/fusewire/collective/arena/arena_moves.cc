@@ -27,6 +27,18 @@ std::vector<size_t> StartsOf(const std::vector<size_t>& bytes) {
   return starts;
 }
 
+std::vector<size_t> BytesOf(const std::vector<size_t>& counts, size_t element) {
+  std::vector<size_t> bytes;
+  bytes.reserve(counts.size());
+  for (const size_t count : counts) bytes.push_back(count * element);
+  return bytes;
+}
+
+void CopyPieces(const Pieces& from, const Pieces& to) {
+  PieceCursor read(from), write(to);
+  CopyAcross(&read, 0, &write, 0, to.bytes(), false);
+}
+
 }  // namespace
 
 // What a rank sends to each rank, and receives from each; and the room for a part in a share.
@@ -44,8 +56,35 @@ struct ArenaMoves::Parts {
   const size_t room;
 };
 
-Status ArenaMoves::Broadcast(int root, const Pieces& array, int64_t deadline_ns, Type type) {
-  FUSEWIRE_TRY(CheckRoot(root, ranks_));
+Status ArenaMoves::Run(const CollectiveSpec& spec, const Arrays& arrays, int64_t deadline_ns) {
+  const auto& [input, output, in_place] = arrays;
+  const bool is_root = rank_ == spec.root;
+  const Reduction moves{Op::kSum, spec.reduction.type, {}};
+  const size_t element = SizeOf(spec.reduction.type);
+  if (spec.kind == CollectiveKind::kBroadcast) {
+    const ArenaCall call = ArenaCall::Of(spec.kind, moves, spec.root, spec.counts[0] * element);
+    FUSEWIRE_TRY(Broadcast(call, spec.root, is_root ? input : output, deadline_ns));
+    if (is_root && !in_place) CopyPieces(input, output);
+    return Status::Ok();
+  }
+  const std::vector<size_t> bytes = BytesOf(spec.counts, element);
+  if (spec.kind == CollectiveKind::kAllToAll) {
+    const ArenaCall call = ArenaCall::Of(spec.kind, moves, kNoRoot, 0);
+    return AllToAll(call, bytes, BytesOf(spec.receives, element), input, output, deadline_ns);
+  }
+  const int root = spec.kind == CollectiveKind::kAllGather ? kNoRoot : spec.root;
+  const ArenaCall call = ArenaCall::Of(spec.kind, moves, root, PartsOf(bytes));
+  std::vector<Piece> block;
+  const auto mine = [&](const Pieces& whole, const Pieces& part) {
+    if (!in_place || (root != kNoRoot && !is_root)) return part;
+    block = BlockOf(whole, spec, rank_);
+    return Pieces(block.data(), block.size());
+  };
+  if (spec.kind == CollectiveKind::kScatter) return Scatter(call, bytes, root, input, mine(input, output), deadline_ns);
+  return GatherTo(call, bytes, root, mine(output, input), output, deadline_ns);
+}
+
+Status ArenaMoves::Broadcast(const ArenaCall& call, int root, const Pieces& array, int64_t deadline_ns) {
   PieceCursor cursor(array);
   const size_t bytes = array.bytes();
   const size_t chunk_bytes = memory().share_bytes();
@@ -62,20 +101,7 @@ Status ArenaMoves::Broadcast(int root, const Pieces& array, int64_t deadline_ns,
     meeting_->counts().copied_out_bytes += range.bytes;
   };
   const size_t chunks = std::max<size_t>(ChunksOf(bytes, chunk_bytes), 1);
-  return RunTwoSteps(ArenaCall::Of(CollectiveKind::kBroadcast, Moves(type), root, bytes), chunks, deadline_ns, in, out);
-}
-
-Status ArenaMoves::AllGather(const std::vector<size_t>& bytes, const Pieces& from, const Pieces& to,
-                             int64_t deadline_ns, Type type) {
-  const ArenaCall call = ArenaCall::Of(CollectiveKind::kAllGather, Moves(type), kNoRoot, PartsOf(bytes));
-  return GatherTo(call, bytes, kNoRoot, from, to, deadline_ns);
-}
-
-Status ArenaMoves::Gather(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to,
-                          int64_t deadline_ns, Type type) {
-  FUSEWIRE_TRY(CheckRoot(root, ranks_));
-  const ArenaCall call = ArenaCall::Of(CollectiveKind::kGather, Moves(type), root, PartsOf(bytes));
-  return GatherTo(call, bytes, root, from, to, deadline_ns);
+  return RunTwoSteps(call, chunks, deadline_ns, in, out);
 }
 
 Status ArenaMoves::GatherTo(const ArenaCall& call, const std::vector<size_t>& bytes, int root, const Pieces& from,
@@ -83,9 +109,6 @@ Status ArenaMoves::GatherTo(const ArenaCall& call, const std::vector<size_t>& by
   const auto n = static_cast<size_t>(ranks_);
   const auto me = static_cast<size_t>(rank_);
   const bool wants = root == kNoRoot || root == rank_;
-  FUSEWIRE_TRY(CheckList("bytes", bytes.size(), n));
-  FUSEWIRE_TRY(CheckBytes("from", from.bytes(), bytes[me]));
-  if (wants) FUSEWIRE_TRY(CheckBytes("to", to.bytes(), SumOf(bytes)));
   const std::vector<size_t> starts = StartsOf(bytes);
   PieceCursor read(from), read_own(from), write(to);
   const size_t chunk_bytes = memory().share_bytes();
@@ -142,30 +165,20 @@ Status ArenaMoves::ReadParts(const ArenaCall& call, const LoanPlaces& places, co
   return loans_->MeetFirst(call, deadline_ns);
 }
 
-Status ArenaMoves::Scatter(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to,
-                           int64_t deadline_ns, Type type) {
-  FUSEWIRE_TRY(CheckRoot(root, ranks_));
+Status ArenaMoves::Scatter(const ArenaCall& call, const std::vector<size_t>& bytes, int root, const Pieces& from,
+                           const Pieces& to, int64_t deadline_ns) {
   const auto n = static_cast<size_t>(ranks_);
-  const auto me = static_cast<size_t>(rank_);
-  FUSEWIRE_TRY(CheckList("bytes", bytes.size(), n));
-  if (rank_ == root) FUSEWIRE_TRY(CheckBytes("from", from.bytes(), SumOf(bytes)));
   std::vector<size_t> send(n, 0), receive(n, 0);
   if (rank_ == root) send = bytes;
-  receive[static_cast<size_t>(root)] = bytes[me];
-  const ArenaCall call = ArenaCall::Of(CollectiveKind::kScatter, Moves(type), root, PartsOf(bytes));
-  FUSEWIRE_TRY(CheckBytes("to", to.bytes(), SumOf(receive)));
+  receive[static_cast<size_t>(root)] = bytes[static_cast<size_t>(rank_)];
   const Parts parts(send, receive, LinesDown(memory().share_bytes() / n));
   return Exchange(call, parts, *std::max_element(bytes.begin(), bytes.end()), from, to, deadline_ns);
 }
 
-Status ArenaMoves::AllToAll(const std::vector<size_t>& send_bytes, const std::vector<size_t>& receive_bytes,
-                            const Pieces& from, const Pieces& to, int64_t deadline_ns, Type type) {
+Status ArenaMoves::AllToAll(const ArenaCall& call, const std::vector<size_t>& send_bytes,
+                            const std::vector<size_t>& receive_bytes, const Pieces& from, const Pieces& to,
+                            int64_t deadline_ns) {
   const auto n = static_cast<size_t>(ranks_);
-  FUSEWIRE_TRY(CheckList("send_bytes", send_bytes.size(), n));
-  FUSEWIRE_TRY(CheckList("receive_bytes", receive_bytes.size(), n));
-  FUSEWIRE_TRY(CheckBytes("from", from.bytes(), SumOf(send_bytes)));
-  FUSEWIRE_TRY(CheckBytes("to", to.bytes(), SumOf(receive_bytes)));
-  const ArenaCall call = ArenaCall::Of(CollectiveKind::kAllToAll, Moves(type), kNoRoot, 0);
   const auto me = static_cast<size_t>(rank_);
   const uint64_t stage = meeting_->next_stage();
   ArenaTable& mine = memory().TableOf(rank_, stage);

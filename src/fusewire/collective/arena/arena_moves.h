@@ -9,8 +9,7 @@
 
 #include "fusewire/base/status.h"
 #include "fusewire/collective/arena/arena_steps.h"
-#include "fusewire/collective/kernels/pieces.h"
-#include "fusewire/collective/kernels/types.h"
+#include "fusewire/collective/kernels/spec.h"
 
 namespace fusewire::collective {
 
@@ -18,19 +17,16 @@ class ArenaMoves final : ArenaSteps {
  public:
   ArenaMoves(ArenaMeeting* meeting, Loans* loans) : ArenaSteps(meeting, loans) {}
 
-  Status Broadcast(int root, const Pieces& array, int64_t deadline_ns, Type type);
-  Status AllGather(const std::vector<size_t>& bytes, const Pieces& from, const Pieces& to, int64_t deadline_ns,
-                   Type type);
-  Status Gather(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to, int64_t deadline_ns,
-                Type type);
-  Status Scatter(const std::vector<size_t>& bytes, int root, const Pieces& from, const Pieces& to, int64_t deadline_ns,
-                 Type type);
-  Status AllToAll(const std::vector<size_t>& send_bytes, const std::vector<size_t>& receive_bytes, const Pieces& from,
-                  const Pieces& to, int64_t deadline_ns, Type type);
+  Status Run(const CollectiveSpec& spec, const Arrays& arrays, int64_t deadline_ns);
 
  private:
   struct Parts;
 
+  Status Broadcast(const ArenaCall& call, int root, const Pieces& array, int64_t deadline_ns);
+  Status Scatter(const ArenaCall& call, const std::vector<size_t>& bytes, int root, const Pieces& from,
+                 const Pieces& to, int64_t deadline_ns);
+  Status AllToAll(const ArenaCall& call, const std::vector<size_t>& send_bytes,
+                  const std::vector<size_t>& receive_bytes, const Pieces& from, const Pieces& to, int64_t deadline_ns);
   Status GatherTo(const ArenaCall& call, const std::vector<size_t>& bytes, int root, const Pieces& from,
                   const Pieces& to, int64_t deadline_ns);
   Status ReadParts(const ArenaCall& call, const LoanPlaces& places, const std::vector<size_t>& offsets,

@@ -22,30 +22,22 @@ constexpr size_t kLandingBytes = 512 * 1024;
 
 }  // namespace
 
-Status ArenaReductions::AllReduce(const Reduction& reduction, const Pieces& from, const Pieces& to,
-                                  int64_t deadline_ns) {
-  FUSEWIRE_TRY(CheckType(reduction.type));
-  FUSEWIRE_TRY(CheckBytes("to", to.bytes(), from.bytes()));
-  const ArenaCall call =
-      ArenaCall::Of(CollectiveKind::kAllReduce, reduction, kNoRoot, from.bytes() / SizeOf(reduction.type));
-  return ReduceAll(call, reduction, kNoRoot, from, to, deadline_ns);
-}
-
-Status ArenaReductions::Reduce(const Reduction& reduction, int root, const Pieces& from, const Pieces& to,
-                               int64_t deadline_ns) {
-  FUSEWIRE_TRY(CheckType(reduction.type));
-  FUSEWIRE_TRY(CheckRoot(root, ranks_));
-  if (rank_ == root) FUSEWIRE_TRY(CheckBytes("to", to.bytes(), from.bytes()));
-  const ArenaCall call = ArenaCall::Of(CollectiveKind::kReduce, reduction, root, from.bytes() / SizeOf(reduction.type));
-  return ReduceAll(call, reduction, root, from, rank_ == root ? to : Pieces(), deadline_ns);
+Status ArenaReductions::Run(const CollectiveSpec& spec, const Arrays& arrays, int64_t deadline_ns) {
+  const auto& [input, output, in_place] = arrays;
+  if (spec.kind == CollectiveKind::kReduceScatter) {
+    std::vector<Piece> block;
+    if (in_place) block = BlockOf(input, spec, rank_);
+    return ReduceScatter(spec, input, in_place ? Pieces(block.data(), block.size()) : output, deadline_ns);
+  }
+  const int root = spec.kind == CollectiveKind::kReduce ? spec.root : kNoRoot;
+  const ArenaCall call = ArenaCall::Of(spec.kind, spec.reduction, root, spec.counts[0]);
+  const bool wants = root == kNoRoot || root == rank_;
+  return ReduceAll(call, spec.reduction, root, input, wants ? output : Pieces(), deadline_ns);
 }
 
 Status ArenaReductions::ReduceAll(const ArenaCall& call, const Reduction& reduction, int root, const Pieces& from,
                                   const Pieces& to, int64_t deadline_ns) {
-  FUSEWIRE_TRY(CheckReduction(reduction));
   const Reducer reducer(reduction);
-  FUSEWIRE_TRY(CheckPieces(from, reducer.element_bytes()));
-  FUSEWIRE_TRY(CheckPieces(to, reducer.element_bytes()));
   const bool user = reduction.op == Op::kUser;
   if (root == kNoRoot && from.bytes() <= kTinyBytesMax && from.count() == 1 && to.count() == 1 && !user) {
     return ReduceTiny(call, reducer, from, to, deadline_ns);
@@ -243,26 +235,21 @@ void ArenaReductions::ReduceRuns(const Reducer& reducer, uint64_t stage, size_t 
               [&](uint8_t* target, size_t at, size_t run) { with_target(target, at - to_offset, run); });
 }
 
-Status ArenaReductions::ReduceScatter(const Reduction& reduction, const std::vector<size_t>& counts, const Pieces& from,
-                                      const Pieces& to, int64_t deadline_ns) {
-  FUSEWIRE_TRY(CheckReduction(reduction));
-  const Reducer reducer(reduction);
+Status ArenaReductions::ReduceScatter(const CollectiveSpec& spec, const Pieces& from, const Pieces& to,
+                                      int64_t deadline_ns) {
+  const std::vector<size_t>& counts = spec.counts;
+  const Reducer reducer(spec.reduction);
   const size_t element = reducer.element_bytes();
   const auto n = static_cast<size_t>(ranks_);
   const auto me = static_cast<size_t>(rank_);
-  FUSEWIRE_TRY(CheckList("counts", counts.size(), n));
-  FUSEWIRE_TRY(CheckBytes("from", from.bytes(), SumOf(counts) * element));
-  FUSEWIRE_TRY(CheckBytes("to", to.bytes(), counts[me] * element));
-  FUSEWIRE_TRY(CheckPieces(from, element));
-  FUSEWIRE_TRY(CheckPieces(to, element));
   std::vector<size_t> bytes, starts(n, 0);
   for (const size_t count : counts) bytes.push_back(count * element);
   for (size_t rank = 1; rank < n; ++rank) starts[rank] = starts[rank - 1] + bytes[rank - 1];
   const size_t part_bytes = LinesDown(memory().share_bytes() / n);
   const size_t largest = *std::max_element(counts.begin(), counts.end()) * element;
   const size_t chunks = ChunksOf(largest, part_bytes);
-  const bool user = reduction.op == Op::kUser;
-  const ArenaCall call = ArenaCall::Of(CollectiveKind::kReduceScatter, reduction, kNoRoot, PartsOf(bytes));
+  const bool user = spec.reduction.op == Op::kUser;
+  const ArenaCall call = ArenaCall::Of(CollectiveKind::kReduceScatter, spec.reduction, kNoRoot, PartsOf(bytes));
   const LoanTurn turn(loans_);
   if (!user) {
     const Result<Way> way = loans_->Begin(call, CollectiveKind::kReduceScatter, SumOf(bytes), largest, deadline_ns);

@@ -10,8 +10,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/collective/arena/arena_steps.h"
 #include "fusewire/collective/kernels/arithmetic.h"
-#include "fusewire/collective/kernels/pieces.h"
-#include "fusewire/collective/kernels/types.h"
+#include "fusewire/collective/kernels/spec.h"
 
 namespace fusewire::collective {
 
@@ -20,12 +19,10 @@ class ArenaReductions final : ArenaSteps {
   ArenaReductions(ArenaMeeting* meeting, Loans* loans, size_t one_shot_bytes)
       : ArenaSteps(meeting, loans), one_shot_bytes_(one_shot_bytes) {}
 
-  Status AllReduce(const Reduction& reduction, const Pieces& from, const Pieces& to, int64_t deadline_ns);
-  Status Reduce(const Reduction& reduction, int root, const Pieces& from, const Pieces& to, int64_t deadline_ns);
-  Status ReduceScatter(const Reduction& reduction, const std::vector<size_t>& counts, const Pieces& from,
-                       const Pieces& to, int64_t deadline_ns);
+  Status Run(const CollectiveSpec& spec, const Arrays& arrays, int64_t deadline_ns);
 
  private:
+  Status ReduceScatter(const CollectiveSpec& spec, const Pieces& from, const Pieces& to, int64_t deadline_ns);
   Status ReduceAll(const ArenaCall& call, const Reduction& reduction, int root, const Pieces& from, const Pieces& to,
                    int64_t deadline_ns);
   Status ReduceTiny(const ArenaCall& call, const Reducer& reducer, const Pieces& from, const Pieces& to,

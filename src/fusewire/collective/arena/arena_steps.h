@@ -15,7 +15,7 @@
 #include "fusewire/collective/arena/arena_layout.h"
 #include "fusewire/collective/arena/arena_meeting.h"
 #include "fusewire/collective/arena/loans.h"
-#include "fusewire/collective/kernels/pieces.h"
+#include "fusewire/collective/kernels/spec.h"
 
 namespace fusewire::collective {
 
@@ -36,8 +36,6 @@ inline uint64_t PartsOf(const std::vector<size_t>& bytes) {
   return digest << kPartsBytesBits | (SumOf(bytes) & kPartsBytesMask);
 }
 
-inline Reduction Moves(Type type) { return Reduction{Op::kSum, type, {}}; }
-
 // The bytes of a block that chunk `chunk` carries.
 struct Range {
   size_t from = 0;
@@ -50,10 +48,8 @@ inline Range ChunkOf(size_t block_bytes, size_t chunk, size_t chunk_bytes) {
   return {from, std::min(chunk_bytes, block_bytes - from)};
 }
 
-Status CheckBytes(const char* which, size_t has, size_t needs);
-Status CheckList(const char* which, size_t has, size_t ranks);
-Status CheckRoot(int root, int ranks);
-Status CheckPieces(const Pieces& pieces, size_t element_bytes);
+// A rank's block of an array that holds those of all ranks, in their order.
+std::vector<Piece> BlockOf(const Pieces& all, const CollectiveSpec& spec, int rank);
 
 void CopyIn(PieceCursor* from, size_t offset, size_t bytes, uint8_t* to);
 void CopyOut(PieceCursor* to, size_t offset, size_t bytes, const uint8_t* from, bool stream);

@@ -52,7 +52,7 @@ TEST(Arena, AllReduceOfEverySizeInAndOutOfPlace) {
           std::vector<float> from = Values(arena.rank(), count);
           std::vector<float> to(in_place ? 0 : count);
           std::vector<float>& out = in_place ? from : to;
-          const Status status = arena.AllReduce({}, Whole(from), Whole(out), Soon());
+          const Status status = AllReduce(arena, {}, Whole(from), Whole(out));
           ASSERT_TRUE(status.ok()) << status.ToString();
           ExpectSums(out, ranks);
         }
@@ -86,7 +86,7 @@ TEST(Arena, EveryTypeAndOpMatchesTheReferenceInRankOrder) {
           call.divisor = reduction.op == Op::kAverage ? 3 : 1;
           FindKernel(reduction.op, reduction.type, Level::kScalar)(call);
           const Status status =
-              arena.AllReduce(reduction, Whole(arrays[static_cast<size_t>(arena.rank())]), Whole(to), Soon());
+              AllReduce(arena, reduction, Whole(arrays[static_cast<size_t>(arena.rank())]), Whole(to));
           ASSERT_TRUE(status.ok()) << status.ToString();
           ASSERT_TRUE(to == want) << OpName(reduction.op) << " of " << TypeName(reduction.type);
         }
@@ -107,7 +107,7 @@ TEST(Arena, AUsersFunctionInPlaceInRankOrder) {
     };
     for (const size_t count : {2, 1000, 100000}) {
       std::vector<int64_t> array(count, arena.rank() + 1);
-      ASSERT_TRUE(arena.AllReduce(reduction, Whole(array), Whole(array), Soon()).ok());
+      ASSERT_TRUE(AllReduce(arena, reduction, Whole(array), Whole(array)).ok());
       for (const int64_t value : array) ASSERT_EQ(value, 1234);
     }
   });
@@ -128,7 +128,7 @@ TEST(Arena, ListsOfPiecesAreOneArray) {
       return pieces;
     };
     const std::vector<Piece> in = cut(&from), out = cut(&to);
-    ASSERT_TRUE(arena.AllReduce({}, Pieces(in.data(), in.size()), Pieces(out.data(), out.size()), Soon()).ok());
+    ASSERT_TRUE(AllReduce(arena, {}, Pieces(in.data(), in.size()), Pieces(out.data(), out.size())).ok());
     ExpectSums(to, 3);
   });
 }
@@ -138,7 +138,7 @@ TEST(Arena, ReduceLeavesTheResultWithTheRoot) {
     for (const size_t count : {1, 5000, 300000}) {
       for (int root = 0; root < 4; ++root) {
         std::vector<float> from = Values(arena.rank(), count), to(count, -1);
-        ASSERT_TRUE(arena.Reduce({}, root, Whole(from), Whole(to), Soon()).ok());
+        ASSERT_TRUE(Call(CollectiveKind::kReduce, {}, {count}, Whole(from), Whole(to), root).On(arena).ok());
         if (arena.rank() == root) {
           ExpectSums(to, 4);
         } else {
@@ -165,7 +165,7 @@ TEST(Arena, ReduceScatterOfUnevenParts) {
         const size_t start = std::accumulate(counts.begin(), counts.begin() + arena.rank(), size_t{0});
         std::vector<float> from = Values(arena.rank(), std::accumulate(counts.begin(), counts.end(), size_t{0}));
         std::vector<float> to(counts[me]);
-        ASSERT_TRUE(arena.ReduceScatter({}, counts, Whole(from), Whole(to), Soon()).ok());
+        ASSERT_TRUE(Call(CollectiveKind::kReduceScatter, {}, counts, Whole(from), Whole(to)).On(arena).ok());
         for (size_t i = 0; i < to.size(); ++i) {
           float want = 0;
           for (int rank = 0; rank < ranks; ++rank) want += Value(rank, start + i);
@@ -194,17 +194,17 @@ TEST(Arena, GatherAllGatherScatterAndBroadcastOfUnevenParts) {
         }
         std::vector<float> mine = Values(arena.rank(), counts[static_cast<size_t>(arena.rank())]);
         std::vector<float> got(all.size());
-        ASSERT_TRUE(arena.AllGather(bytes, Whole(mine), Whole(got), Soon()).ok());
+        ASSERT_TRUE(AllGather(arena, bytes, Whole(mine), Whole(got)).ok());
         ASSERT_TRUE(got == all);
         for (int root = 0; root < ranks; ++root) {
           got.assign(all.size(), -1);
-          ASSERT_TRUE(arena.Gather(bytes, root, Whole(mine), Whole(got), Soon()).ok());
+          ASSERT_TRUE(Call(CollectiveKind::kGather, {}, counts, Whole(mine), Whole(got), root).On(arena).ok());
           ASSERT_TRUE(arena.rank() != root || got == all);
           std::vector<float> part(mine.size());
-          ASSERT_TRUE(arena.Scatter(bytes, root, Whole(all), Whole(part), Soon()).ok());
+          ASSERT_TRUE(Call(CollectiveKind::kScatter, {}, counts, Whole(all), Whole(part), root).On(arena).ok());
           ASSERT_TRUE(part == mine);
           std::vector<float> said = Values(arena.rank(), scale * 2);
-          ASSERT_TRUE(arena.Broadcast(root, Whole(said), Soon()).ok());
+          ASSERT_TRUE(Call(CollectiveKind::kBroadcast, {}, {scale * 2}, {}, Whole(said), root).On(arena).ok());
           ASSERT_TRUE(said == Values(root, scale * 2));
         }
       }
@@ -227,7 +227,7 @@ TEST(Arena, AllToAllOfUnevenParts) {
           for (size_t i = 0; i < size(rank, me); ++i) want.push_back(Value(rank * 10 + me, i));
         }
         std::vector<float> to(want.size());
-        const Status status = arena.AllToAll(send, receive, Whole(from), Whole(to), Soon());
+        const Status status = AllToAll(arena, send, receive, Whole(from), Whole(to));
         ASSERT_TRUE(status.ok()) << status.ToString();
         ASSERT_TRUE(to == want);
       }
@@ -238,12 +238,11 @@ TEST(Arena, AllToAllOfUnevenParts) {
 TEST(Arena, AMismatchNamesBothRanksOnAllRanksAndTheGroupGoesOn) {
   Crew::RunThreads(4, {}, [](Arena& arena) {
     std::vector<float> array(100, 1);
-    const Status status =
-        arena.rank() == 2 ? arena.Barrier(Soon()) : arena.AllReduce({}, Whole(array), Whole(array), Soon());
+    const Status status = arena.rank() == 2 ? Barrier(arena) : AllReduce(arena, {}, Whole(array), Whole(array));
     EXPECT_EQ(status.code(), Code::kInvalid);
     EXPECT_EQ(status.cause(), "rank 0 wants all-reduce sum of 100 f32, rank 2 wants barrier");
     EXPECT_EQ(array[0], 1);
-    ASSERT_TRUE(arena.AllReduce({}, Whole(array), Whole(array), Soon()).ok());
+    ASSERT_TRUE(AllReduce(arena, {}, Whole(array), Whole(array)).ok());
     EXPECT_EQ(array[99], 4);
   });
 }
@@ -253,21 +252,21 @@ TEST(Arena, AllToAllSizesThatContradictAreNamedOnAllRanks) {
     std::vector<size_t> send(3, 8), receive(3, 8);
     if (arena.rank() == 1) send = {8, 8, 16};
     std::vector<uint8_t> from(arena.rank() == 1 ? 32 : 24), to(24);
-    const Status status = arena.AllToAll(send, receive, Whole(from), Whole(to), Soon());
+    const Status status = AllToAll(arena, send, receive, Whole(from), Whole(to));
     EXPECT_EQ(status.cause(), "rank 1 sends 16 bytes to rank 2, which wants 8");
-    EXPECT_TRUE(arena.Barrier(Soon()).ok());
+    EXPECT_TRUE(Barrier(arena).ok());
   });
 }
 
 TEST(Arena, WhoDoesNotComeIsNamedAtTheDeadline) {
   std::atomic<int> done{0};
   Crew::RunThreads(3, {}, [&done](Arena& arena) {
-    EXPECT_TRUE(arena.Barrier(Soon()).ok());
+    EXPECT_TRUE(Barrier(arena).ok());
     if (arena.rank() != 1) {
-      const Status late = arena.Barrier(Clock::Real()->NowNs() + 100 * kMillisecondNs);
+      const Status late = Barrier(arena, Clock::Real()->NowNs() + 100 * kMillisecondNs);
       EXPECT_EQ(late.code(), Code::kTimeout);
       EXPECT_EQ(late.peer(), "rank 1");
-      EXPECT_EQ(arena.Barrier(Soon()).code(), Code::kTimeout) << "a broken arena says so at once";
+      EXPECT_EQ(Barrier(arena).code(), Code::kTimeout) << "a broken arena says so at once";
     }
     // A rank that went now would be dead, not late.
     ++done;
@@ -278,16 +277,16 @@ TEST(Arena, WhoDoesNotComeIsNamedAtTheDeadline) {
 TEST(Arena, WrongArraysAreRefusedBeforeAnybodyMeets) {
   Crew::RunThreads(1, {}, [](Arena& arena) {
     std::vector<float> four(4), five(5);
-    EXPECT_EQ(arena.AllReduce({}, Whole(four), Whole(five), Soon()).code(), Code::kInvalid);
+    EXPECT_EQ(AllReduce(arena, {}, Whole(four), Whole(five)).code(), Code::kInvalid);
     Reduction bits;
     bits.op = Op::kXor;
-    EXPECT_EQ(arena.AllReduce(bits, Whole(four), Whole(four), Soon()).code(), Code::kInvalid);
+    EXPECT_EQ(AllReduce(arena, bits, Whole(four), Whole(four)).code(), Code::kInvalid);
     Reduction unknown;
     unknown.type = static_cast<Type>(kTypes);
-    EXPECT_EQ(arena.AllReduce(unknown, Whole(four), Whole(four), Soon()).code(), Code::kInvalid);
-    EXPECT_EQ(arena.Reduce(unknown, 0, Whole(four), Whole(four), Soon()).code(), Code::kInvalid);
-    EXPECT_EQ(arena.Broadcast(1, Whole(four), Soon()).code(), Code::kInvalid);
-    EXPECT_EQ(arena.AllReduce({}, Pieces(four.data(), 7), Pieces(four.data(), 7), Soon()).code(), Code::kInvalid);
+    EXPECT_EQ(AllReduce(arena, unknown, Whole(four), Whole(four)).code(), Code::kInvalid);
+    EXPECT_EQ(Call(CollectiveKind::kReduce, unknown, {4}, Whole(four), Whole(four)).On(arena).code(), Code::kInvalid);
+    EXPECT_EQ(Call(CollectiveKind::kBroadcast, {}, {4}, {}, Whole(four), 1).On(arena).code(), Code::kInvalid);
+    EXPECT_EQ(AllReduce(arena, {}, Pieces(four.data(), 7), Pieces(four.data(), 7)).code(), Code::kInvalid);
   });
 }
 

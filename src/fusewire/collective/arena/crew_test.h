@@ -15,7 +15,9 @@
 #include <vector>
 
 #include "fusewire/base/clock.h"
+#include "fusewire/base/status.h"
 #include "fusewire/collective/arena/arena.h"
+#include "fusewire/collective/kernels/spec.h"
 
 namespace fusewire::collective {
 
@@ -24,6 +26,43 @@ inline int64_t Soon() { return Clock::Real()->NowNs() + 20 * kSecondNs; }
 template <class T>
 Pieces Whole(std::vector<T>& array) {
   return Pieces(array.data(), array.size() * sizeof(T));
+}
+
+// A call of an arena, as a group makes it.
+struct Call : CollectiveSpec {
+  Call(CollectiveKind what, const Reduction& reduces, std::vector<size_t> elements, const Pieces& source,
+       const Pieces& target, int from_rank = 0) {
+    kind = what;
+    reduction = reduces;
+    counts = std::move(elements);
+    from = source;
+    to = target;
+    root = from_rank;
+  }
+  Status On(Arena& arena, int64_t deadline_ns = Soon()) const {
+    Arrays arrays;
+    FUSEWIRE_TRY(CheckSpec(*this, arena.ranks(), arena.rank(), &arrays));
+    return arena.Run(*this, arrays, deadline_ns);
+  }
+};
+
+inline Status Barrier(Arena& arena, int64_t deadline_ns = Soon()) {
+  return Call(CollectiveKind::kBarrier, {}, {}, {}, {}).On(arena, deadline_ns);
+}
+inline Status AllReduce(Arena& arena, const Reduction& reduction, const Pieces& from, const Pieces& to,
+                        int64_t deadline_ns = Soon()) {
+  const size_t element = CheckType(reduction.type).ok() ? SizeOf(reduction.type) : 1;
+  return Call(CollectiveKind::kAllReduce, reduction, {from.bytes() / element}, from, to).On(arena, deadline_ns);
+}
+// `parts`: the bytes of each rank's part.
+inline Status AllGather(Arena& arena, std::vector<size_t> parts, const Pieces& from, const Pieces& to) {
+  return Call(CollectiveKind::kAllGather, {Op::kSum, Type::kU8, {}}, std::move(parts), from, to).On(arena);
+}
+inline Status AllToAll(Arena& arena, std::vector<size_t> send, std::vector<size_t> receive, const Pieces& from,
+                       const Pieces& to, int64_t deadline_ns = Soon()) {
+  Call call(CollectiveKind::kAllToAll, {Op::kSum, Type::kU8, {}}, std::move(send), from, to);
+  call.receives = std::move(receive);
+  return call.On(arena, deadline_ns);
 }
 
 class Crew {

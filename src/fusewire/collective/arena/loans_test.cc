@@ -29,7 +29,7 @@ uint64_t GatherChecked(Arena& arena, size_t count = kCount) {
   std::vector<float> mine(count, static_cast<float>(arena.rank() + 1));
   std::vector<float> all(count * static_cast<size_t>(arena.ranks()));
   const std::vector<size_t> bytes(static_cast<size_t>(arena.ranks()), count * sizeof(float));
-  const Status status = arena.AllGather(bytes, Whole(mine), Whole(all), Soon());
+  const Status status = AllGather(arena, bytes, Whole(mine), Whole(all));
   EXPECT_TRUE(status.ok()) << status.ToString();
   for (size_t i = 0; i < all.size(); ++i) {
     const size_t sender = i / count;
@@ -48,7 +48,7 @@ TEST(Loans, AllRanksTakeTheSameWayAndBothAreTried) {
       if (is_lent) ++lent;
       ++calls;
       // Were one of them on another way, the next call would be another one's.
-      ASSERT_TRUE(arena.Barrier(Soon()).ok());
+      ASSERT_TRUE(Barrier(arena).ok());
     }
   });
   EXPECT_EQ(calls.load(), 600);
@@ -71,7 +71,7 @@ TEST(Loans, WhatIsInSeveralPiecesGoesThroughShares) {
     const size_t half = kCount / 2 * sizeof(float);
     const Piece halves[] = {{mine.data(), half}, {mine.data() + kCount / 2, half}};
     const Pieces from = arena.rank() == 1 ? Pieces(halves, 2) : Whole(mine);
-    ASSERT_TRUE(arena.AllGather({2 * half, 2 * half}, from, Whole(all), Soon()).ok());
+    ASSERT_TRUE(AllGather(arena, {2 * half, 2 * half}, from, Whole(all)).ok());
     for (size_t i = 0; i < all.size(); ++i) {
       const size_t sender = i / kCount, want = i % kCount + sender;
       ASSERT_EQ(all[i], static_cast<float>(want));
@@ -106,15 +106,15 @@ TEST(Loans, MemoryThatIsNotThereIsAnErrorThatNamesTheRank) {
     std::vector<float> from(bytes / sizeof(float)), to(bytes / sizeof(float));
     const std::vector<size_t> others = {arena.rank() == 0 ? 0 : bytes, arena.rank() == 0 ? bytes : 0};
     if (arena.rank() == 1) {
-      const Status status = arena.AllToAll(others, others, Pieces(gone, bytes), Whole(to), Soon());
+      const Status status = AllToAll(arena, others, others, Pieces(gone, bytes), Whole(to));
       EXPECT_EQ(status.code(), Code::kCancelled) << status.ToString();
       return;
     }
-    const Status status = arena.AllToAll(others, others, Whole(from), Whole(to), Soon());
+    const Status status = AllToAll(arena, others, others, Whole(from), Whole(to));
     EXPECT_EQ(status.code(), Code::kUnavailable);
     EXPECT_EQ(status.peer(), "rank 1");
     EXPECT_NE(status.cause().find("can't be read any more"), std::string::npos) << status.ToString();
-    EXPECT_EQ(arena.Barrier(Soon()).code(), Code::kUnavailable) << "a broken arena says so at once";
+    EXPECT_EQ(Barrier(arena).code(), Code::kUnavailable) << "a broken arena says so at once";
     arena.Close();  // as a group does
   });
   munmap(gone, bytes);
@@ -125,11 +125,10 @@ TEST(Loans, ADifferentCallIsNamedAndTheNextOneGoesOn) {
   Crew::RunThreads(3, Lending(LoanRule::kAlways), [](Arena& arena) {
     GatherChecked(arena);
     std::vector<float> array(kCount, 1);
-    const Status status =
-        arena.rank() == 2 ? arena.Barrier(Soon()) : arena.AllReduce({}, Whole(array), Whole(array), Soon());
+    const Status status = arena.rank() == 2 ? Barrier(arena) : AllReduce(arena, {}, Whole(array), Whole(array));
     EXPECT_EQ(status.cause(), "rank 0 wants all-reduce sum of 40000 f32, rank 2 wants barrier");
     EXPECT_EQ(array[0], 1);
-    ASSERT_TRUE(arena.AllReduce({}, Whole(array), Whole(array), Soon()).ok());
+    ASSERT_TRUE(AllReduce(arena, {}, Whole(array), Whole(array)).ok());
     EXPECT_EQ(array[kCount - 1], 3);
     EXPECT_GT(GatherChecked(arena), 0U);
   });
@@ -140,7 +139,7 @@ TEST(Loans, AnExchangeInPlaceIsNotLent) {
   Crew::RunThreads(2, Lending(LoanRule::kAlways), [](Arena& arena) {
     std::vector<float> array(2 * kCount, static_cast<float>(arena.rank()));
     const std::vector<size_t> bytes(2, kCount * sizeof(float));
-    ASSERT_TRUE(arena.AllToAll(bytes, bytes, Whole(array), Whole(array), Soon()).ok());
+    ASSERT_TRUE(AllToAll(arena, bytes, bytes, Whole(array), Whole(array)).ok());
     EXPECT_EQ(arena.counts().lent_bytes, 0U);
   });
 }

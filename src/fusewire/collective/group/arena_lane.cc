@@ -11,7 +11,6 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/base/log.h"
-#include "fusewire/collective/group/arrays.h"
 #include "fusewire/collective/group/group_core.h"
 #include "fusewire/reactor/reactor.h"
 
@@ -25,35 +24,6 @@ constexpr int64_t kReasonNs = 500 * kMillisecondNs;
 // What an operation has over messages at least, after the arena has taken its time: messages of ranks that have come
 // arrive, so the error names those that have not.
 constexpr int64_t kMessagesNsMin = 500 * kMillisecondNs;
-
-// The pieces of part number `part`; an element has `element` bytes.
-std::vector<Piece> BlockOf(const Pieces& all, const std::vector<size_t>& counts, size_t part, size_t element) {
-  size_t offset = 0;
-  for (size_t i = 0; i < part; ++i) offset += counts[i] * element;
-  std::vector<Piece> block;
-  PieceCursor cursor(all);
-  cursor.ForRuns(offset, counts[part] * element, [&block](uint8_t* data, size_t, size_t run) {
-    block.push_back(Piece{data, run});
-  });
-  if (block.empty()) block.push_back(Piece{});
-  return block;
-}
-
-std::vector<size_t> BytesOf(const std::vector<size_t>& counts, size_t element) {
-  std::vector<size_t> bytes;
-  bytes.reserve(counts.size());
-  for (const size_t count : counts) bytes.push_back(count * element);
-  return bytes;
-}
-
-void CopyPieces(const Pieces& from, const Pieces& to) {
-  PieceCursor read(from), write(to);
-  write.ForRuns(0, to.bytes(), [&read](uint8_t* target, size_t at, size_t run) {
-    read.ForRuns(at, run, [target, at](const uint8_t* source, size_t source_at, size_t length) {
-      CopyPayload(target + (source_at - at), source, length);
-    });
-  });
-}
 
 }  // namespace
 
@@ -444,48 +414,10 @@ void ArenaLane::Stop() {
 Status ArenaLane::Execute(Arena* arena, GroupOperation* operation, int64_t deadline_ns) {
   const CollectiveSpec& spec = operation->spec;
   if (operation->checked_epoch != operation->given_epoch) {
-    FUSEWIRE_TRY(CheckArrays(spec, core_->ranks(), core_->rank(), &operation->run, &operation->in_place));
+    FUSEWIRE_TRY(CheckSpec(spec, core_->ranks(), core_->rank(), &operation->run.arrays));
     operation->checked_epoch = operation->given_epoch;
   }
-  const Pieces& input = operation->run.input;
-  const Pieces& output = operation->run.output;
-  const Reduction& reduction = spec.reduction;
-  const Type type = reduction.type;
-  const size_t element = SizeOf(type);
-  const auto me = static_cast<size_t>(arena->rank());
-  const bool root = arena->rank() == spec.root;
-  // In place, only the larger array is given, and the smaller one is its block.
-  std::vector<Piece> block;
-  auto mine = [&](const Pieces& whole, const Pieces& part) {
-    if (!operation->in_place) return part;
-    block = BlockOf(whole, spec.counts, me, element);
-    return Pieces(block.data(), block.size());
-  };
-  switch (spec.kind) {
-    case CollectiveKind::kBarrier: return arena->Barrier(deadline_ns);
-    case CollectiveKind::kAllReduce: return arena->AllReduce(reduction, input, output, deadline_ns);
-    case CollectiveKind::kReduce: return arena->Reduce(reduction, spec.root, input, output, deadline_ns);
-    case CollectiveKind::kBroadcast: {
-      FUSEWIRE_TRY(arena->Broadcast(spec.root, root ? input : output, deadline_ns, type));
-      if (root && !operation->in_place) CopyPieces(input, output);
-      return Status::Ok();
-    }
-    case CollectiveKind::kReduceScatter:
-      return arena->ReduceScatter(reduction, spec.counts, input, mine(input, output), deadline_ns);
-    case CollectiveKind::kAllGather:
-      return arena->AllGather(BytesOf(spec.counts, element), mine(output, input), output, deadline_ns, type);
-    case CollectiveKind::kGather:
-      return arena->Gather(BytesOf(spec.counts, element), spec.root, root ? mine(output, input) : input, output,
-                           deadline_ns, type);
-    case CollectiveKind::kScatter:
-      return arena->Scatter(BytesOf(spec.counts, element), spec.root, input, root ? mine(input, output) : output,
-                            deadline_ns, type);
-    case CollectiveKind::kAllToAll:
-      return arena->AllToAll(BytesOf(spec.counts, element), BytesOf(spec.receives, element), input, output, deadline_ns,
-                             type);
-  }
-  return Status::Invalid("`kind` is " + std::to_string(static_cast<int>(spec.kind)) + ", which is no collective")
-      .Next("use a CollectiveKind of types.h");
+  return arena->Run(spec, operation->run.arrays, deadline_ns);
 }
 
 }  // namespace fusewire::collective

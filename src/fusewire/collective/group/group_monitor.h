@@ -15,8 +15,9 @@
 
 #include "fusewire/base/mutex.h"
 #include "fusewire/base/status.h"
+#include "fusewire/collective/group/options.h"
 #include "fusewire/collective/group/seats.h"
-#include "fusewire/collective/group/spec.h"
+#include "fusewire/collective/kernels/spec.h"
 #include "fusewire/p2p/endpoint.h"
 
 namespace fusewire::collective {

@@ -13,7 +13,7 @@
 #include "fusewire/base/mailbox.h"
 #include "fusewire/base/status.h"
 #include "fusewire/collective/group/op_record.h"
-#include "fusewire/collective/group/spec.h"
+#include "fusewire/collective/kernels/spec.h"
 #include "fusewire/collective/run/fingerprint.h"
 #include "fusewire/collective/run/schedule_runner.h"
 #include "fusewire/reactor/cancel.h"
@@ -66,7 +66,6 @@ struct GroupOperation : Mail {
   reactor::CancelToken* cancel = nullptr;
   // The epoch in which its arrays were checked last, and the result.
   std::optional<uint32_t> checked_epoch;
-  bool in_place = false;
   // Over messages, if the group is shown.
   std::unique_ptr<OpRecord> record;
   // Of a plan: the state to which it returns after its end, even if the plan has been destroyed.

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "fusewire/collective/group/group_monitor.h"
-#include "fusewire/collective/group/spec.h"
+#include "fusewire/collective/kernels/spec.h"
 #include "fusewire/observe/recorder.h"
 
 namespace fusewire::collective {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/collective/group/arrays.h"
 #include "fusewire/collective/schedule/choice.h"
 
 namespace fusewire::collective {
@@ -52,11 +51,15 @@ Status Runners::Prepare(GroupOperation* operation) {
 Status Runners::Choose(GroupOperation* operation, Request* request) {
   const CollectiveSpec& spec = operation->spec;
   const int ranks = seats_->ranks(), rank = seats_->rank();
-  bool in_place = false;
-  FUSEWIRE_TRY(CheckArrays(spec, ranks, rank, &operation->run, &in_place));
+  FUSEWIRE_TRY(CheckSpec(spec, ranks, rank, &operation->run.arrays));
   const size_t element_bytes = SizeOf(spec.reduction.type);
-  *request = RequestOf(spec, ranks, rank);
-  request->in_place = in_place;
+  request->kind = spec.kind;
+  request->ranks = ranks;
+  request->rank = rank;
+  request->root = spec.root;
+  request->counts = spec.counts;
+  request->receives = spec.receives;
+  request->in_place = operation->run.arrays.in_place;
   // In an all-to-all each rank knows only its own counts, so the choice must not depend on them.
   const size_t bytes = spec.kind == CollectiveKind::kAllToAll ? 0 : SumOf(request->counts) * element_bytes;
   const Choice choice = collective::Choose(spec.kind, ranks, bytes, options_.link_cost, options_.table,

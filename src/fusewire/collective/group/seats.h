@@ -12,7 +12,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/status.h"
-#include "fusewire/collective/group/spec.h"
+#include "fusewire/collective/group/options.h"
 #include "fusewire/p2p/endpoint.h"
 #include "fusewire/reactor/reactor.h"
 

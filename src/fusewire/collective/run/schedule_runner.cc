@@ -63,7 +63,7 @@ void ScheduleRunner::Begin() {
   FUSEWIRE_CHECK(under_way_ == 0);  // else a message of the last run would end in this one
   if (Reduces(compiled_.request().kind)) reducer_.emplace(run_.reduction);
   EncodeFingerprint(run_.print, Bytes(print_bytes_, sizeof(print_bytes_)));
-  status_ = memory_.Begin(run_.input, run_.output);
+  status_ = memory_.Begin(run_.arrays.input, run_.arrays.output);
   work_.clear();
   work_at_ = 0;
   waiting_sends_.clear();

@@ -19,7 +19,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/status.h"
 #include "fusewire/collective/kernels/arithmetic.h"
-#include "fusewire/collective/kernels/pieces.h"
+#include "fusewire/collective/kernels/spec.h"
 #include "fusewire/collective/run/compiled_schedule.h"
 #include "fusewire/collective/run/fingerprint.h"
 #include "fusewire/collective/run/run_memory.h"
@@ -62,8 +62,7 @@ class ScheduleRunner {
   // The parameters that change from run to run.
   struct Run {
     Reduction reduction;
-    Pieces input;
-    Pieces output;
+    Arrays arrays;
     uint64_t tag = 0;
     Fingerprint print;
     bool confirm = false;  // a send ends only when its receive has the data

@@ -1,8 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/collective/group/arrays.h"
+#include "fusewire/collective/kernels/spec.h"
 
 #include <cstdint>
 #include <string>
+
+#include "fusewire/base/check.h"
 
 namespace fusewire::collective {
 namespace {
@@ -27,12 +29,12 @@ struct Sizes {
   int64_t input = 0;
   int64_t output = 0;
 };
-Sizes SizesOf(const Request& request) {
-  const bool root = request.rank == request.root;
-  const auto sum = static_cast<int64_t>(SumOf(request.counts));
-  auto first = [&request] { return static_cast<int64_t>(request.counts[0]); };
-  auto mine = [&request] { return static_cast<int64_t>(request.counts[static_cast<size_t>(request.rank)]); };
-  switch (request.kind) {
+Sizes SizesOf(const CollectiveSpec& spec, int rank) {
+  const bool root = rank == spec.root;
+  const auto sum = static_cast<int64_t>(SumOf(spec.counts));
+  auto first = [&spec] { return static_cast<int64_t>(spec.counts[0]); };
+  auto mine = [&spec, rank] { return static_cast<int64_t>(spec.counts[static_cast<size_t>(rank)]); };
+  switch (spec.kind) {
     case CollectiveKind::kBarrier: return {-1, -1};
     case CollectiveKind::kAllReduce: return {first(), first()};
     case CollectiveKind::kReduce: return {first(), root ? first() : -1};
@@ -41,7 +43,7 @@ Sizes SizesOf(const Request& request) {
     case CollectiveKind::kAllGather: return {mine(), sum};
     case CollectiveKind::kGather: return {mine(), root ? sum : -1};
     case CollectiveKind::kScatter: return {root ? sum : -1, mine()};
-    case CollectiveKind::kAllToAll: return {sum, static_cast<int64_t>(SumOf(request.receives))};
+    case CollectiveKind::kAllToAll: return {sum, static_cast<int64_t>(SumOf(spec.receives))};
   }
   return {};
 }
@@ -61,56 +63,43 @@ Status CheckWholeElements(const Pieces& pieces, size_t element_bytes) {
 
 }  // namespace
 
-Request RequestOf(const CollectiveSpec& spec, int ranks, int rank) {
-  Request request;
-  request.kind = spec.kind;
-  request.ranks = ranks;
-  request.rank = rank;
-  request.root = spec.root;
-  request.counts = spec.counts;
-  request.receives = spec.receives;
-  return request;
-}
-
-Status CheckArrays(const CollectiveSpec& spec, int ranks, int rank, ScheduleRunner::Run* run, bool* in_place) {
+Status CheckSpec(const CollectiveSpec& spec, int ranks, int rank, Arrays* arrays) {
+  FUSEWIRE_DCHECK(static_cast<uint8_t>(spec.kind) < kKinds);
   FUSEWIRE_TRY(Reduces(spec.kind) ? CheckReduction(spec.reduction) : CheckType(spec.reduction.type));
-  const Request request = RequestOf(spec, ranks, rank);
   const bool one = spec.kind == CollectiveKind::kAllReduce || spec.kind == CollectiveKind::kReduce ||
                    spec.kind == CollectiveKind::kBroadcast;
-  const size_t needed = spec.kind == CollectiveKind::kBarrier ? 0 : one ? 1 : static_cast<size_t>(request.ranks);
-  if (spec.root < 0 || spec.root >= request.ranks) {
+  const size_t needed = spec.kind == CollectiveKind::kBarrier ? 0 : one ? 1 : static_cast<size_t>(ranks);
+  if (spec.root < 0 || spec.root >= ranks) {
     return Status::Invalid(KindName(spec.kind) + ": `root` is " + std::to_string(spec.root) + ", and `ranks` is " +
-                           std::to_string(request.ranks))
-        .Next("give a rank from 0 to " + std::to_string(request.ranks - 1));
+                           std::to_string(ranks))
+        .Next("give a rank from 0 to " + std::to_string(ranks - 1));
   }
-  if (request.counts.size() != needed) {
-    return Status::Invalid(KindName(spec.kind) + ": `counts` has " + std::to_string(request.counts.size()) +
-                           " numbers, not " + std::to_string(needed) + ", for " + std::to_string(request.ranks) +
-                           " ranks")
+  if (spec.counts.size() != needed) {
+    return Status::Invalid(KindName(spec.kind) + ": `counts` has " + std::to_string(spec.counts.size()) +
+                           " numbers, not " + std::to_string(needed) + ", for " + std::to_string(ranks) + " ranks")
         .Next("see the table at Request in schedule.h");
   }
   const auto element = static_cast<int64_t>(SizeOf(spec.reduction.type));
-  const Sizes sizes = SizesOf(request);
-  run->input = spec.from;
-  run->output = spec.to;
-  // One array for both: the smaller is its block of the larger.
-  *in_place = Touch(spec.from, spec.to) && sizes.input == sizes.output;
+  const Sizes sizes = SizesOf(spec, rank);
+  arrays->input = spec.from;
+  arrays->output = spec.to;
+  arrays->in_place = Touch(spec.from, spec.to) && sizes.input == sizes.output;
   if (spec.from.bytes() == 0 && sizes.input > 0 && spec.kind != CollectiveKind::kAllToAll) {
-    run->input = spec.to;
-    *in_place = sizes.output >= 0;
+    arrays->input = spec.to;
+    arrays->in_place = sizes.output >= 0;
   }
-  for (const Pieces* pieces : {&run->input, &run->output}) {
-    const bool is_input = pieces == &run->input;
+  for (const Pieces* pieces : {&arrays->input, &arrays->output}) {
+    const bool is_input = pieces == &arrays->input;
     const int64_t wants = is_input ? sizes.input : sizes.output;
     // In place, only the larger array is given.
-    if (wants < 0 || (*in_place && wants < (is_input ? sizes.output : sizes.input))) continue;
+    if (wants < 0 || (arrays->in_place && wants < (is_input ? sizes.output : sizes.input))) continue;
     if (pieces->bytes() != static_cast<uint64_t>(wants * element)) {
       return Status::Invalid(KindName(spec.kind) + ": the " + (is_input ? "input" : "output") + " has " +
                              std::to_string(pieces->bytes()) + " bytes, not " + std::to_string(wants * element))
           .Next("see the table at Request in schedule.h");
     }
   }
-  for (const Pieces* pieces : {&run->input, &run->output})
+  for (const Pieces* pieces : {&arrays->input, &arrays->output})
     FUSEWIRE_TRY(CheckWholeElements(*pieces, SizeOf(spec.reduction.type)));
   return Status::Ok();
 }
