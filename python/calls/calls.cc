@@ -1,16 +1,18 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A collective on one array in one call from Python: the extension fusewire._lib._calls, against the limited C API of
-// Python 3.10, so that one file serves every later version. _native.py has the same functions through ctypes, which
-// serves all other cases; without this file everything works, and a small collective costs ten times as much.
-// Home: the calling thread, which holds the interpreter's lock except while it waits. Owns: nothing; the group is
-// Python's. Fails: as fusewire_group_run, with its code; kNotServed: nothing was done, use ctypes.
+// Collectives from Python: the extension fusewire._lib._calls, against the limited C API of Python 3.10, so that one
+// file serves every later version. A small collective costs a tenth of what it does through ctypes.
+// Home: the calling thread, which holds the interpreter's lock except while it waits. Owns: nothing; the group, its
+// tickets and plans are Python's. Fails: with the code of the C API; kNotServed: nothing was done, since the group is
+// closed or belongs to the process that this one was forked from, or run() does not know such an array.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 #include "fusewire/collective/c_api/group_c_api.h"
 #include "fusewire/collective/kernels/types.h"
@@ -48,8 +50,26 @@ using fusewire::calls::NotesOf;
 using fusewire::collective::CollectiveKind;
 using fusewire::collective::Type;
 
-constexpr long kNotServed = -1;
-constexpr int kRanksMax = 64;  // more ranks than this are on more than one host, where a call costs more than its lists
+constexpr long kNotServed = -100;  // less than the negative of any code
+
+// A list that rarely is long.
+template <class T>
+class Few {
+ public:
+  T* Resize(size_t size) {
+    size_ = size;
+    if (size > kFew) many_.resize(size);
+    return data();
+  }
+  T* data() { return size_ > kFew ? many_.data() : few_.data(); }
+  size_t size() const { return size_; }
+
+ private:
+  static constexpr size_t kFew = 16;
+  std::array<T, kFew> few_;
+  std::vector<T> many_;
+  size_t size_ = 0;
+};
 
 // ---- what an interpreter gives back while its thread waits ----
 
@@ -145,24 +165,18 @@ PyObject* Run(const Calls& calls, const fusewire_collective_spec& spec) {
 }
 
 // The numbers of elements of each rank's part, for kinds that have parts; false: they are not equal.
-struct Counts {
-  std::array<uint64_t, kRanksMax> list;
-  size_t size = 0;
-  void Fill(size_t ranks, uint64_t count) {
-    for (size = 0; size < ranks; ++size) list[size] = count;
+bool FindCounts(CollectiveKind kind, const View& source, size_t ranks, Few<uint64_t>* counts) {
+  const auto fill = [counts](size_t size, uint64_t count) { std::fill_n(counts->Resize(size), size, count); };
+  switch (kind) {
+    case CollectiveKind::kAllReduce:
+    case CollectiveKind::kBroadcast:
+    case CollectiveKind::kReduce: fill(1, source.elements()); return true;
+    case CollectiveKind::kAllGather: fill(ranks, source.elements()); return true;
+    case CollectiveKind::kReduceScatter:
+    case CollectiveKind::kAllToAll: fill(ranks, source.elements() / ranks); return source.rows() % ranks == 0;
+    default: return false;
   }
-  bool Find(CollectiveKind kind, const View& source, size_t ranks) {
-    switch (kind) {
-      case CollectiveKind::kAllReduce:
-      case CollectiveKind::kBroadcast:
-      case CollectiveKind::kReduce: Fill(1, source.elements()); return true;
-      case CollectiveKind::kAllGather: Fill(ranks, source.elements()); return true;
-      case CollectiveKind::kReduceScatter:
-      case CollectiveKind::kAllToAll: Fill(ranks, source.elements() / ranks); return source.rows() % ranks == 0;
-      default: return false;
-    }
-  }
-};
+}
 
 // run(kind, op, root, source, target): a collective over one array; in place if `target` is `source`.
 PyObject* RunArrays(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
@@ -170,13 +184,12 @@ PyObject* RunArrays(PyObject* self, PyObject* const* arguments, Py_ssize_t count
   if (count != 5 || !IsOpen(calls)) return Code(kNotServed);
   const auto kind = static_cast<CollectiveKind>(PyLong_AsLong(arguments[0]));
   const int ranks = fusewire_group_ranks(calls.group);
-  if (ranks > kRanksMax) return Code(kNotServed);
   const bool in_place = arguments[3] == arguments[4];
   if (in_place && kind != CollectiveKind::kAllReduce && kind != CollectiveKind::kBroadcast) return Code(kNotServed);
   const View source(arguments[3], in_place ? PyBUF_WRITABLE : 0);
   if (!source.held() || source.type() < 0 || source.bytes() == 0) return Code(kNotServed);
-  Counts counts;
-  if (!counts.Find(kind, source, static_cast<size_t>(ranks))) return Code(kNotServed);
+  Few<uint64_t> counts;
+  if (!FindCounts(kind, source, static_cast<size_t>(ranks), &counts)) return Code(kNotServed);
 
   fusewire_collective_spec spec{};
   spec.kind = static_cast<int>(kind);
@@ -184,8 +197,8 @@ PyObject* RunArrays(PyObject* self, PyObject* const* arguments, Py_ssize_t count
   spec.root = static_cast<int>(PyLong_AsLong(arguments[2]));
   if (PyErr_Occurred() != nullptr) return nullptr;
   spec.type = source.type();
-  spec.counts = counts.list.data();
-  spec.counts_size = counts.size;
+  spec.counts = counts.data();
+  spec.counts_size = counts.size();
   if (kind == CollectiveKind::kAllToAll) {
     spec.receives = spec.counts;
     spec.receives_size = spec.counts_size;
@@ -206,53 +219,110 @@ PyObject* RunArrays(PyObject* self, PyObject* const* arguments, Py_ssize_t count
   return Run(calls, spec);
 }
 
-constexpr Py_ssize_t kAddresses = 12;  // arguments of run_at()
-constexpr Py_ssize_t kAddressesNoted = kAddresses + 1 + kTold + 1;
+// The arguments of run_at(), start_at() and plan_at(): kind, op, type, root, key, timeout_ns, confirm, counts,
+// receives, sources, targets. The last four are tuples: of numbers of elements, and of an address and a number of bytes
+// for each array. The caller keeps the arrays.
+class Arguments {
+ public:
+  static constexpr Py_ssize_t kCount = 11;
 
-// The elements of a tuple of whole numbers; false: not served.
-bool ReadCounts(PyObject* tuple, Counts* counts) {
-  const Py_ssize_t size = PyTuple_Size(tuple);
-  if (size < 0 || size > kRanksMax) return false;
-  for (Py_ssize_t i = 0; i < size; ++i)
-    counts->list[static_cast<size_t>(i)] = PyLong_AsUnsignedLongLong(PyTuple_GetItem(tuple, i));
-  counts->size = static_cast<size_t>(size);
-  return PyErr_Occurred() == nullptr;
+  // False: an exception.
+  bool Read(PyObject* const* from) {
+    spec_.kind = static_cast<int>(PyLong_AsLong(from[0]));
+    spec_.op = static_cast<int>(PyLong_AsLong(from[1]));
+    spec_.type = static_cast<int>(PyLong_AsLong(from[2]));
+    spec_.root = static_cast<int>(PyLong_AsLong(from[3]));
+    spec_.key = PyLong_AsUnsignedLongLong(from[4]);
+    spec_.timeout_ns = PyLong_AsLongLong(from[5]);
+    spec_.confirm = PyObject_IsTrue(from[6]);
+    ReadCounts(from[7], &counts_, &spec_.counts, &spec_.counts_size);
+    ReadCounts(from[8], &receives_, &spec_.receives, &spec_.receives_size);
+    ReadPieces(from[9], &sources_, &spec_.from, &spec_.from_size);
+    ReadPieces(from[10], &targets_, &spec_.to, &spec_.to_size);
+    return PyErr_Occurred() == nullptr;
+  }
+  const fusewire_collective_spec& spec() const { return spec_; }
+
+ private:
+  static size_t SizeOf(PyObject* tuple) { return static_cast<size_t>(std::max<Py_ssize_t>(PyTuple_Size(tuple), 0)); }
+  static void ReadCounts(PyObject* tuple, Few<uint64_t>* list, const uint64_t** to, size_t* size) {
+    uint64_t* const numbers = list->Resize(*size = SizeOf(tuple));
+    for (size_t i = 0; i < *size; ++i)
+      numbers[i] = PyLong_AsUnsignedLongLong(PyTuple_GetItem(tuple, static_cast<Py_ssize_t>(i)));
+    *to = numbers;
+  }
+  static void ReadPieces(PyObject* tuple, Few<fusewire_piece>* list, const fusewire_piece** to, size_t* size) {
+    fusewire_piece* const pieces = list->Resize(*size = SizeOf(tuple) / 2);
+    for (size_t i = 0; i < *size; ++i) {
+      const auto at = static_cast<Py_ssize_t>(2 * i);
+      pieces[i] = {PyLong_AsVoidPtr(PyTuple_GetItem(tuple, at)), PyLong_AsSize_t(PyTuple_GetItem(tuple, at + 1))};
+    }
+    *to = pieces;
+  }
+
+  fusewire_collective_spec spec_{};
+  Few<uint64_t> counts_, receives_;
+  Few<fusewire_piece> sources_, targets_;
+};
+
+PyObject* WrongCount(const char* function) {
+  PyErr_Format(PyExc_TypeError, "%s: a wrong number of arguments", function);
+  return nullptr;
 }
 
-// run_at(kind, op, type, root, key, timeout_ns, counts, receives, source, source_bytes, target, target_bytes): a
-// collective over arrays by their addresses; `counts` and `receives` are tuples. Address 0 as source: none. The caller
-// keeps the arrays. What follows is for a flight recorder: notes, group, name, shapes of the source and the target,
-// type, number of the call. Without them, or with None as notes, nothing is noted.
-PyObject* RunAddresses(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+// run_at(..., [notes, group, name, shapes of the source and the target, type, number of the call]): what follows the
+// arguments is for a flight recorder; without it, or with None as notes, nothing is noted. A code.
+PyObject* RunAt(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  constexpr Py_ssize_t kNoted = Arguments::kCount + 1 + kTold + 1;
   const Calls& calls = *Of(self);
-  if ((count != kAddresses && count != kAddressesNoted) || !IsOpen(calls)) return Code(kNotServed);
-  fusewire_collective_spec spec{};
-  spec.kind = static_cast<int>(PyLong_AsLong(arguments[0]));
-  spec.op = static_cast<int>(PyLong_AsLong(arguments[1]));
-  spec.type = static_cast<int>(PyLong_AsLong(arguments[2]));
-  spec.root = static_cast<int>(PyLong_AsLong(arguments[3]));
-  spec.key = PyLong_AsUnsignedLongLong(arguments[4]);
-  spec.timeout_ns = PyLong_AsLongLong(arguments[5]);
-  Counts parts, receives;
-  if (!ReadCounts(arguments[6], &parts) || !ReadCounts(arguments[7], &receives))
-    return PyErr_Occurred() != nullptr ? nullptr : Code(kNotServed);
-  spec.counts = parts.list.data();
-  spec.counts_size = parts.size;
-  spec.receives = receives.list.data();
-  spec.receives_size = receives.size;
-  fusewire_piece from{PyLong_AsVoidPtr(arguments[8]), PyLong_AsSize_t(arguments[9])};
-  fusewire_piece to{PyLong_AsVoidPtr(arguments[10]), PyLong_AsSize_t(arguments[11])};
-  if (PyErr_Occurred() != nullptr) return nullptr;
-  spec.from = &from;
-  spec.from_size = from.data == nullptr ? 0 : 1;
-  spec.to = &to;
-  spec.to_size = to.data == nullptr ? 0 : 1;
-  if (count == kAddresses || arguments[kAddresses] == Py_None) return Run(calls, spec);
-  Notes* const notes = NotesOf(arguments[kAddresses]);
+  if (count != Arguments::kCount && count != kNoted) return WrongCount("run_at");
+  if (!IsOpen(calls)) return Code(kNotServed);
+  Arguments read;
+  if (!read.Read(arguments)) return nullptr;
+  if (count != kNoted || arguments[Arguments::kCount] == Py_None) return Run(calls, read.spec());
+  Notes* const notes = NotesOf(arguments[Arguments::kCount]);
   uint64_t id = 0;
-  if (!fusewire::calls::BeginNote(notes, arguments + kAddresses + 1, spec.timeout_ns, &id)) return nullptr;
-  const int code = fusewire_group_run(calls.group, &spec, &kWaiting);
+  if (!fusewire::calls::BeginNote(notes, arguments + Arguments::kCount + 1, read.spec().timeout_ns, &id))
+    return nullptr;
+  const int code = fusewire_group_run(calls.group, &read.spec(), &kWaiting);
   if (code == 0) fusewire::calls::EndNote(*notes, id);
+  return PyErr_Occurred() != nullptr ? nullptr : Code(code);
+}
+
+// A handle for Python, or the negative of a code.
+PyObject* HandleOr(int code, void* handle) { return code == 0 ? PyLong_FromVoidPtr(handle) : Code(-code); }
+
+// start_at(...): the handle of a ticket, or the negative of a code.
+PyObject* StartAt(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  const Calls& calls = *Of(self);
+  if (count != Arguments::kCount) return WrongCount("start_at");
+  if (!IsOpen(calls)) return Code(kNotServed);
+  Arguments read;
+  if (!read.Read(arguments)) return nullptr;
+  fusewire_ticket* ticket = nullptr;
+  const int code = fusewire_group_start(calls.group, &read.spec(), &ticket);
+  return HandleOr(code, ticket);
+}
+
+// plan_at(...): the handle of a plan, or the negative of a code.
+PyObject* PlanAt(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  const Calls& calls = *Of(self);
+  if (count != Arguments::kCount) return WrongCount("plan_at");
+  if (!IsOpen(calls)) return Code(kNotServed);
+  Arguments read;
+  if (!read.Read(arguments)) return nullptr;
+  fusewire_plan* plan = nullptr;
+  const int code = fusewire_plan_make(calls.group, &read.spec(), &plan);
+  return HandleOr(code, plan);
+}
+
+// run_plan(plan): `plan` is a handle of plan_at(). A code.
+PyObject* RunPlan(PyObject* self, PyObject* plan) {
+  const Calls& calls = *Of(self);
+  if (!IsOpen(calls)) return Code(kNotServed);
+  void* const handle = PyLong_AsVoidPtr(plan);
+  if (handle == nullptr) return PyErr_Occurred() != nullptr ? nullptr : Code(kNotServed);
+  const int code = fusewire_plan_run(static_cast<fusewire_plan*>(handle), &kWaiting);
   return PyErr_Occurred() != nullptr ? nullptr : Code(code);
 }
 
@@ -288,11 +358,13 @@ PyCFunction AsMethod(Function* function) {
 }
 
 PyMethodDef methods[] = {
-    {"run", AsMethod(RunArrays), METH_FASTCALL, "run(kind, op, root, source, target): a code, or -1: not served"},
-    {"run_at", AsMethod(RunAddresses), METH_FASTCALL,
-     "run_at(kind, op, type, root, key, timeout_ns, counts, receives, source, source_bytes, target, target_bytes, "
-     "[notes, "
-     "group, name, source_shape, target_shape, type, sequence]): a code, or -1: not served"},
+    {"run", AsMethod(RunArrays), METH_FASTCALL, "run(kind, op, root, source, target): a code, or -100: not served"},
+    {"run_at", AsMethod(RunAt), METH_FASTCALL,
+     "run_at(kind, op, type, root, key, timeout_ns, confirm, counts, receives, sources, targets, [notes, group, name, "
+     "source_shape, target_shape, type, sequence]): a code, or -100: not served"},
+    {"start_at", AsMethod(StartAt), METH_FASTCALL, "start_at(as run_at): a ticket's handle, or a negative code"},
+    {"plan_at", AsMethod(PlanAt), METH_FASTCALL, "plan_at(as run_at): a plan's handle, or a negative code"},
+    {"run_plan", RunPlan, METH_O, "run_plan(handle): a code"},
     {"close", Close, METH_NOARGS, "close(): later calls are not served"},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -1,16 +1,15 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """The C API of libfusewire.so: the only Python mirror of p2p/c_api.h and collective/c_api/group_c_api.h.
 
-tests/python/test_native.py compares it with the headers. This module also has what every object of the library needs:
+Collectives themselves go through the extension of python/calls, which keeps the interpreter's lock where it may.
+tests/python/test_native.py compares this module with the headers. It also has what every object of the library needs:
 errors, times, and finalizers.
 """
 
-import collections
 import ctypes
 import importlib
 import os
 import pathlib
-import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +17,8 @@ from typing import Any
 from fusewire.pages import page, page_of_code
 
 LIBRARY = "libfusewire.so"
-NOT_SERVED = -1  # the result of Calls.run() where it does nothing, and ctypes must do it
+# A result of Calls: the group is closed or belongs to another process, or run() does not know such an array.
+NOT_SERVED = -100
 UNTIL_SIGNAL = -1  # a wait that returns when a signal interrupts it, so that the handler may run; then wait again
 
 # In numerical order: Code of base/status.h; CollectiveKind, Type and Op of collective/kernels/types.h.
@@ -65,30 +65,6 @@ OPERATORS = ("sum", "product", "min", "max", "average", "and", "or", "xor")
 # ---- structures, with the headers' fields; a field whose name is a Python keyword ends in _ ----
 
 
-class Piece(ctypes.Structure):
-    _fields_ = (("data", ctypes.c_void_p), ("bytes", ctypes.c_size_t))
-
-
-class CollectiveSpec(ctypes.Structure):
-    _fields_ = (
-        ("kind", ctypes.c_int),
-        ("op", ctypes.c_int),
-        ("type", ctypes.c_int),
-        ("root", ctypes.c_int),
-        ("counts", ctypes.POINTER(ctypes.c_uint64)),
-        ("counts_size", ctypes.c_size_t),
-        ("receives", ctypes.POINTER(ctypes.c_uint64)),
-        ("receives_size", ctypes.c_size_t),
-        ("from_", ctypes.POINTER(Piece)),
-        ("from_size", ctypes.c_size_t),
-        ("to", ctypes.POINTER(Piece)),
-        ("to_size", ctypes.c_size_t),
-        ("key", ctypes.c_uint64),
-        ("confirm", ctypes.c_int),
-        ("timeout_ns", ctypes.c_int64),
-    )
-
-
 class EndpointOptions(ctypes.Structure):
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -116,12 +92,6 @@ class GroupOptions(ctypes.Structure):
         ("reproducible", ctypes.c_int),
         ("without_arena", ctypes.c_int),
     )
-
-
-class Waiting(ctypes.Structure):
-    """Plain addresses of the interpreter's own C functions, which must not be called through a Python wrapper."""
-
-    _fields_ = (("begin", ctypes.c_void_p), ("end", ctypes.c_void_p), ("called_off", ctypes.c_void_p))
 
 
 # ---- functions: {name: (result, arguments)} ----
@@ -178,89 +148,36 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fusewire_group_shrink": (_flag, (_handle, _time)),
     "fusewire_collective_kind": (_text, (_flag,)),
     "fusewire_collective_algorithms": (_text, (_flag,)),
-    "fusewire_group_run": (_flag, (_handle, ctypes.POINTER(CollectiveSpec), ctypes.POINTER(Waiting))),
-    "fusewire_group_start": (_flag, (_handle, ctypes.POINTER(CollectiveSpec), _out)),
     "fusewire_ticket_wait": (_flag, (_handle, _time)),
     "fusewire_ticket_result": (_flag, (_handle,)),
     "fusewire_ticket_cancel": (None, (_handle,)),
     "fusewire_ticket_free": (None, (_handle,)),
+    "fusewire_plan_start": (_flag, (_handle, _out)),
+    "fusewire_plan_free": (None, (_handle,)),
 }
 
 
-def _load() -> ctypes.CDLL:
-    path = pathlib.Path(__file__).absolute().parent / "_lib" / LIBRARY
+_FOLDER = pathlib.Path(__file__).absolute().parent / "_lib"
+
+
+def _load() -> tuple[ctypes.CDLL, Any]:
+    """The library, and the extension of python/calls, which needs it."""
     try:
-        loaded = ctypes.CDLL(str(path))
-    except OSError as error:
+        loaded = ctypes.CDLL(str(_FOLDER / LIBRARY))
+        calls = importlib.import_module("fusewire._lib._calls")
+    except (OSError, ImportError) as error:
         raise ImportError(
-            f"fusewire.p2p and fusewire.collective need {path}, which can't be loaded: {error}\n"
-            f"  Fix: install Fusewire again; the library is part of its build\n  See {page('library')}"
+            f"fusewire.p2p and fusewire.collective need {_FOLDER / LIBRARY} and _calls.abi3.so beside it, which can't "
+            f"be loaded: {error}\n  Fix: install Fusewire again; they are part of its build\n  See {page('library')}"
         ) from error
     for name, (result, arguments) in FUNCTIONS.items():
         function = getattr(loaded, name)
         function.restype, function.argtypes = result, arguments
-    return loaded
+    return loaded, calls
 
 
-library = _load()
-
-# PYFUNCTYPE keeps the interpreter's lock; the library releases it through WAITING while it waits, and takes it again to
-# run a signal's handler. An exception of the handler is raised by the call.
-_result, _arguments = FUNCTIONS["fusewire_group_run"]
-group_run = ctypes.PYFUNCTYPE(_result, *_arguments)(("fusewire_group_run", library))
-WAITING = Waiting(
-    begin=ctypes.cast(ctypes.pythonapi.PyEval_SaveThread, ctypes.c_void_p),
-    end=ctypes.cast(ctypes.pythonapi.PyEval_RestoreThread, ctypes.c_void_p),
-    called_off=ctypes.cast(ctypes.pythonapi.PyErr_CheckSignals, ctypes.c_void_p),
-)
-
-# ---- small collectives in one call ----
-
-
-class NoCalls:
-    """In place of Calls: serves nothing."""
-
-    def __init__(self, group: int) -> None:
-        pass
-
-    def run(self, *_: Any) -> int:
-        return NOT_SERVED
-
-    run_at = run
-
-    def close(self) -> None:
-        pass
-
-
-class NoNotes:
-    """In place of Notes."""
-
-    def __init__(self, size: int, _: Any) -> None:
-        self._ring: collections.deque[list[Any]] = collections.deque(maxlen=size)
-        self._lock, self._count = threading.Lock(), 0
-
-    def append(self, note: list[Any]) -> int:
-        with self._lock:
-            self._ring.append(note)
-            self._count += 1
-            return self._count - 1
-
-    def copy(self) -> list[list[Any]]:
-        with self._lock:
-            return list(self._ring)
-
-
-def _load_calls() -> Any:
-    """The classes Calls and Notes of python/calls: a collective over one array at a tenth of the price of
-    ctypes, and what it notes. NoCalls and NoNotes if the library was built without Python's headers."""
-    try:
-        module = importlib.import_module("fusewire._lib._calls")  # it needs the library, which is loaded now
-        return module.Calls, module.Notes
-    except ImportError:
-        return NoCalls, NoNotes
-
-
-Calls, Notes = _load_calls()
+library, _calls = _load()
+Calls, Notes = _calls.Calls, _calls.Notes  # a group's collectives; what a flight recorder keeps
 
 
 # ---- errors and times ----

@@ -90,10 +90,8 @@ def test_every_kind_agrees_with_numpy(ranks, dtype, hosts):
     assert all(run_ranks(ranks, work, hosts=[7] * ranks if hosts == "one" else None))
 
 
-@pytest.mark.parametrize("calls", [_native.Calls, _native.NoCalls])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int16", "int64", "uint8", "uint32", "float16"])
-def test_results_are_written_into_the_callers_array(dtype, calls, monkeypatch):
-    monkeypatch.setattr(_native, "Calls", calls)
+def test_results_are_written_into_the_callers_array(dtype):
     ranks, shape = 3, (6, 2)
     brought = [np.random.default_rng(rank).integers(0, 9, shape).astype(dtype) for rank in range(ranks)]
     total = sum(one.astype("int64") for one in brought).astype(dtype)
@@ -125,11 +123,10 @@ def test_results_are_written_into_the_callers_array(dtype, calls, monkeypatch):
     assert all(run_ranks(ranks, work, hosts=[7] * ranks))
 
 
-def test_one_call_of_the_extension_serves_simple_arrays_only():
+def test_run_serves_simple_arrays_only():
     kind = _native.KINDS.index("allreduce")
 
     def work(group):
-        assert group._calls.__class__.__name__ == "Calls"  # its tests need the extension
         served, array, big_endian = group._calls.run, np.ones(4, np.float32), np.ones(4, ">f4")
         for source, target in (
             (array, array[::2]),
@@ -159,6 +156,82 @@ def test_one_call_of_the_extension_serves_simple_arrays_only():
         return True
 
     assert all(run_ranks(2, work))
+
+
+@pytest.mark.parametrize("hosts", [None, [7, 7, 7]])
+def test_a_plan_runs_again_and_again_on_its_arrays(hosts):
+    def work(group):
+        rank, mine, total = group.rank(), np.zeros(6, np.float32), np.empty(6, np.float32)
+        plans = [
+            group.plan("allreduce", mine, fw.Sum, out=total),
+            group.plan("grouped_allreduce", [mine, mine], fw.Max),
+            group.plan("reduce", mine, 1, fw.Sum),
+            group.plan("allgather", mine[: rank + 1], rows=[1, 2, 3]),
+            group.plan("alltoall", mine),
+            group.plan("barrier"),
+        ]
+        for turn in range(5):
+            mine[:] = turn + rank
+            assert plans[0].run() is total
+            np.testing.assert_array_equal(total, np.full(6, 3 * turn + 3))
+            for reduced in plans[1].run():
+                np.testing.assert_array_equal(reduced, np.full(6, turn + 2))
+            reduced = plans[2].run()
+            assert (reduced is None) == (rank != 1)
+            np.testing.assert_array_equal(plans[3].run(), turn + np.array([0, 1, 1, 2, 2, 2]))
+            np.testing.assert_array_equal(plans[4].run(), turn + np.array([0, 0, 1, 1, 2, 2]))
+            assert plans[5].run() is None
+            tickets = [plan.start() for plan in plans[:2]]
+            assert tickets[0].wait() is total
+            tickets[1].wait()
+        return True
+
+    assert all(run_ranks(3, work, hosts=hosts))
+
+
+@pytest.mark.parametrize("hosts", [None, [7, 7]])
+def test_a_plan_is_refused_while_it_is_under_way_and_when_its_group_is_closed(hosts):
+    def work(group):
+        plan = group.plan("allreduce", np.ones(4, np.float32), fw.Sum)
+        if group.rank() == 0:
+            ticket = plan.start()  # rank 1 comes later
+            for again in (plan.run, lambda: plan.start().wait()):
+                with pytest.raises(fw.Error, match="the plan is under way") as caught:
+                    again()
+                assert caught.value.code == "invalid"
+            group.barrier(name="go")
+            ticket.wait()
+        else:
+            group.barrier(name="go")
+            plan.run()
+        wrong = group.plan("allreduce", np.ones(4, np.float32), fw.Sum, out=np.empty(5, np.float32))
+        for _ in range(2):
+            with pytest.raises(fw.Error, match="bytes"):
+                wrong.run()
+        with pytest.raises(TypeError, match="collectives do not support"):
+            group.plan("allreduce", np.ones(4, np.complex64))
+        np.testing.assert_array_equal(plan.run(), np.full(4, 2))
+        group.barrier()
+        group.close()
+        with pytest.raises(RuntimeError, match="closed"):
+            plan.run()
+        with pytest.raises(RuntimeError, match="closed"):
+            plan.start()
+        return True
+
+    assert all(run_ranks(2, work, hosts=hosts))
+
+
+def test_a_plan_that_is_dropped_frees_its_arrays():
+    def work(group):
+        array = np.ones(4, np.float32)
+        held = sys.getrefcount(array)
+        for _ in range(100):
+            group.plan("allreduce", array, out=array).run()
+        assert sys.getrefcount(array) == held
+        return True
+
+    assert all(run_ranks(2, work, hosts=[7, 7]))
 
 
 @pytest.mark.parametrize("hosts", [None, [7, 7, 7]])

@@ -27,15 +27,20 @@ def read(path: str) -> str:
 
 
 HEADERS = [read("p2p/c_api.h"), read("collective/c_api/group_c_api.h")]
+# Calls of the extension has these, and their structures.
+OF_CALLS = {"fusewire_group_run", "fusewire_group_start", "fusewire_plan_make", "fusewire_plan_run"}
+STRUCTURES_OF_CALLS = {"fusewire_piece", "fusewire_collective_spec", "fusewire_waiting"}
 STRUCTURES = {
     name: re.findall(r"\s*([^;]+);", fields)
     for header in HEADERS
     for fields, name in re.findall(r"typedef struct \w+ \{(.*?)\} (\w+);", header, re.DOTALL)
+    if name not in STRUCTURES_OF_CALLS
 }
 FUNCTIONS = {
     name: (result, arguments)
     for header in HEADERS
     for result, name, arguments in re.findall(r"FUSEWIRE_C_API\s+([\w\s*]+?)(\w+)\(((?:[^()]|\([^()]*\))*)\);", header)
+    if name not in OF_CALLS
 }
 
 
@@ -75,7 +80,7 @@ def arguments_of(text: str) -> list[str]:
 def test_every_function_is_there_and_no_other():
     assert len(FUNCTIONS) > 40
     assert set(FUNCTIONS) == set(_native.FUNCTIONS)
-    assert sum(header.count("FUSEWIRE_C_API ") for header in HEADERS) == len(FUNCTIONS)
+    assert sum(header.count("FUSEWIRE_C_API ") for header in HEADERS) == len(FUNCTIONS) + len(OF_CALLS)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -89,7 +94,7 @@ def test_function(name):
 
 def test_every_structure_is_there_and_no_other():
     ours = {kind for kind in vars(_native).values() if isinstance(kind, type) and issubclass(kind, ctypes.Structure)}
-    assert len(STRUCTURES) == 5
+    assert len(STRUCTURES) == 2
     assert {mirror_of(name) for name in STRUCTURES} == ours
 
 

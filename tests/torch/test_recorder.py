@@ -19,9 +19,6 @@ from conftest import ROOT, join, run_ranks
 from torch._C import _distributed_c10d as c10d
 
 import fusewire.torch
-from fusewire import _native
-from fusewire.torch import rank as rank_module
-from fusewire.torch import recorder
 
 SHORT = datetime.timedelta(seconds=1.5)
 LONG = datetime.timedelta(seconds=30)
@@ -287,10 +284,8 @@ def test_the_others_write_when_a_rank_is_killed(prefix):
 # ---- the ring ----
 
 
-def fills_the_ring(rank, size, folder, has_extension):
+def fills_the_ring(rank, size, folder):
     os.environ["TORCH_FR_BUFFER_SIZE"] = "10"
-    if not has_extension:
-        recorder.Notes, rank_module.Calls = _native.NoNotes, _native.NoCalls
     join("fusewire", rank, size, folder, timeout=LONG)
     for _ in range(25):
         dist.all_reduce(torch.ones(3))
@@ -298,9 +293,8 @@ def fills_the_ring(rank, size, folder, has_extension):
     dist.destroy_process_group()
 
 
-@pytest.mark.parametrize("has_extension", [True, False])
-def test_a_full_ring_forgets_the_oldest(prefix, has_extension):
-    run_ranks(fills_the_ring, 2, has_extension)
+def test_a_full_ring_forgets_the_oldest(prefix):
+    run_ranks(fills_the_ring, 2)
     for rank in range(2):
         assert [one["collective_seq_id"] for one in read(prefix, rank)["entries"]] == list(range(16, 26))
     said, operations = analysed(prefix)

@@ -7,6 +7,7 @@
     fw.broadcast(weights, 0, out=weights)           # in place
     ticket = fw.allreduce_async(gradient, name="dense/kernel")
     gradient = ticket.wait()
+    plan = fw.plan("allreduce", gradient, out=total)    # for arrays that stay: plan.run() costs least
 
 Names and meanings are Horovod's. A failure raises fusewire.p2p.Error, which names the rank. After a rank has died, call
 shrink() at all remaining ranks and continue. docs/collectives.md is the contract.
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 from fusewire import machine
 from fusewire._joining import endpoint_of_environment, table_of_environment
 from fusewire.collective.group import And, Average, Group, Max, Min, Or, Product, Sum, Xor
-from fusewire.collective.ticket import Ticket
+from fusewire.collective.ticket import Plan, Ticket
 from fusewire.p2p import Endpoint, Error
 from fusewire.secret import secret_of_environment
 
@@ -31,6 +32,7 @@ __all__ = [
     "Max",
     "Min",
     "Or",
+    "Plan",
     "Product",
     "Sum",
     "Ticket",
@@ -56,6 +58,7 @@ _METHODS = (
     "shrink",
     "subgroup",
     "abort",
+    "plan",
     "allreduce",
     "grouped_allreduce",
     "reduce",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fusewire._arrays import Memory
-from fusewire._native import TYPES, Piece
+from fusewire._native import TYPES
 
 
 class Array:
@@ -52,8 +52,9 @@ class Array:
             row *= length
         return row
 
-    def piece(self) -> Piece:
-        return Piece(self.memory.address, self.memory.bytes) if self.memory else Piece(None, 0)
+    def place(self) -> tuple[int, int]:
+        """Its address and bytes."""
+        return (self.memory.address, self.memory.bytes) if self.memory else (0, 0)
 
     def like(self, shape: Sequence[int]) -> Any:
         """A new array of the same library and type."""
@@ -62,15 +63,9 @@ class Array:
         return np.empty(tuple(shape), self.array.dtype)
 
 
-def ends(inputs: Sequence[Array], outputs: Sequence[Array]) -> tuple[int, int, int, int] | None:
-    """Address and bytes of the only input, if there is one, and of the only output; None if it isn't so simple."""
-    if len(outputs) != 1 or len(inputs) > 1 or not all(one.memory for one in (*inputs, *outputs)):
-        return None
-    (source, target) = (inputs[0].memory if inputs else None), outputs[0].memory
-    assert target is not None
-    return (
-        (source.address, source.bytes, target.address, target.bytes) if source else (0, 0, target.address, target.bytes)
-    )
+def places(arrays: Sequence[Array]) -> tuple[int, ...]:
+    """Address and bytes of each, as Calls takes them."""
+    return tuple(number for array in arrays for number in array.place())
 
 
 def shares(array: Array, ranks: int) -> list[int]:

@@ -12,10 +12,10 @@ import numpy as np
 
 from fusewire import _native
 from fusewire._joining import make_group
-from fusewire._native import CollectiveSpec, Piece, check, finalize_among, library, nanoseconds
-from fusewire.collective.arrays import Array, ends, merge, shares
+from fusewire._native import NOT_SERVED, check, finalize_among, library, nanoseconds
+from fusewire.collective.arrays import Array, merge, places, shares
 from fusewire.collective.names import key_of, part_of, sizes_of
-from fusewire.collective.ticket import EndedTicket, Ticket
+from fusewire.collective.ticket import EndedTicket, Plan, Ticket
 from fusewire.p2p import Endpoint
 
 Sum, Product, Min, Max, Average, And, Or, Xor = range(len(_native.OPERATORS))
@@ -24,7 +24,6 @@ Sum, Product, Min, Max, Average, And, Or, Xor = range(len(_native.OPERATORS))
 _ALLREDUCE, _REDUCE_SCATTER, _ALLGATHER, _BROADCAST, _ALLTOALL = map(
     _native.KINDS.index, ("allreduce", "reduce_scatter", "allgather", "broadcast", "alltoall")
 )
-_BARRIER_NOW = (_native.KINDS.index("barrier"), 0, 0, 0, 0, 0, (), (), 0, 0, 0, 0)  # arguments of Calls.run_at()
 
 
 def _free_group(handle: int, ends: list[Any], calls: Any) -> None:
@@ -137,46 +136,44 @@ class Group:
         timeout: float | None = None,
         result: Callable[[], Any] = lambda: None,
         waits: bool = False,
-    ) -> Ticket:
+        plans: bool = False,
+    ) -> Any:
         arrays = [*inputs, *outputs]
         types = {array.name for array in arrays}
         if len(types) > 1:
             raise TypeError(f"{kind} got arrays of {' and '.join(sorted(types))}: call it once for each type")
-        where = ends(inputs, outputs) if waits and not confirm else None
-        if where is not None:  # the short way, without structures of ctypes
-            what = (_native.KINDS.index(kind), op, _native.TYPES.index(arrays[0].name), root)
-            sizes = (tuple(counts), tuple(receives))
-            code = self._calls.run_at(*what, key_of(kind, name), nanoseconds(timeout), *sizes, *where)
-            if code > 0:
-                check(code)
-            if code == 0:
-                return EndedTicket(result)
-        from_pieces = (Piece * len(inputs))(*(array.piece() for array in inputs))
-        to_pieces = (Piece * len(outputs))(*(array.piece() for array in outputs))
-        spec = CollectiveSpec(
-            kind=_native.KINDS.index(kind),
-            op=op,
-            type=_native.TYPES.index(types.pop()) if types else 0,
-            root=root,
-            counts=(ctypes.c_uint64 * len(counts))(*counts),
-            counts_size=len(counts),
-            receives=(ctypes.c_uint64 * len(receives))(*receives),
-            receives_size=len(receives),
-            from_=from_pieces,
-            from_size=len(inputs),
-            to=to_pieces,
-            to_size=len(outputs),
-            key=key_of(kind, name),
-            confirm=confirm,
-            timeout_ns=nanoseconds(timeout),
+        arguments = (
+            _native.KINDS.index(kind),
+            op,
+            _native.TYPES.index(types.pop()) if types else 0,
+            root,
+            key_of(kind, name),
+            nanoseconds(timeout),
+            confirm,
+            tuple(counts),
+            tuple(receives),
+            places(inputs),
+            places(outputs),
         )
         if waits:
-            # A signal handler may run during the call, and raise.
-            check(_native.group_run(self._live(), ctypes.byref(spec), ctypes.byref(_native.WAITING)))
+            self._check(self._calls.run_at(*arguments))  # a signal handler may run during the call, and raise
             return EndedTicket(result)
-        handle = ctypes.c_void_p()
-        check(library.fusewire_group_start(self._live(), ctypes.byref(spec), ctypes.byref(handle)))
-        return Ticket(self._endpoint, self._owns, handle.value or 0, arrays, result)
+        handle = (self._calls.plan_at if plans else self._calls.start_at)(*arguments)
+        self._check(min(handle, 0))
+        if plans:
+            return Plan(self._endpoint, self._owns, self._calls, handle, arrays, result)
+        return Ticket(self._endpoint, self._owns, handle, arrays, result)
+
+    def _check(self, code: int) -> None:
+        """A code of Calls, or the negative of one."""
+        if code == NOT_SERVED:
+            self._live()  # which says why
+        check(abs(code))
+
+    def plan(self, kind: str, *arrays: Any, **how: Any) -> Plan:
+        """Prepares an operation that will run again and again on the same arrays: `kind` is the name of a method, such
+        as "allreduce", and what follows are its arguments. All ranks make and run the same plans."""
+        return getattr(self, f"{kind}_async")(*arrays, plans=True, **how)
 
     def allreduce_async(
         self, tensor: Any, op: int = Average, name: str | None = None, *, out: Any = None, **how: Any
@@ -430,12 +427,6 @@ class Group:
         return self.alltoall_async(tensor, sent.tolist(), received.tolist(), name, **how).wait(), received
 
     def barrier(self, name: str | None = None, **how: Any) -> None:
-        if name is None and not how:
-            code = self._calls.run_at(*_BARRIER_NOW)
-            if code > 0:
-                check(code)
-            if code == 0:
-                return
         self.barrier_async(name, waits=True, **how).wait()
 
     def sparse_allreduce(

@@ -1,6 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The handle of one running operation of a group: wait(), test() and cancel()."""
+"""The handle of one running operation of a group: wait(), test() and cancel(); and that of a prepared one."""
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -53,6 +54,47 @@ class EndedTicket(Ticket):
 
     def cancel(self) -> None:
         pass
+
+
+class Plan:
+    """An operation that is prepared once, by Group.plan(): run() or start() it again and again, one run at a time. It
+    works on the arrays that it was made for, whose contents may change between runs."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        owns: Callable[..., Any],
+        calls: Any,
+        handle: int,
+        holds: Any,
+        result: Callable[[], Any],
+    ) -> None:
+        """`owns`: the group's _owns(). The group frees its plans before itself."""
+        self._run, self._handle, self._result = calls.run_plan, handle, result
+        self._endpoint, self._owns = endpoint, owns
+        self._end = owns(self, _free_plan, handle, holds)
+
+    def run(self) -> Any:
+        """Runs it, waits, and returns its result, or raises fusewire.p2p.Error."""
+        code = self._run(self._live())
+        if code:
+            check(code)
+        return self._result()
+
+    def start(self) -> Ticket:
+        ticket = ctypes.c_void_p()
+        check(library.fusewire_plan_start(self._endpoint._here(self._live()), ctypes.byref(ticket)))
+        return Ticket(self._endpoint, self._owns, ticket.value or 0, self, self._result)
+
+    def _live(self) -> int:
+        if not self._end.alive:
+            raise RuntimeError("the plan's group is closed: make a new plan with a new group")
+        return self._handle
+
+
+def _free_plan(handle: int, holds: Any) -> None:
+    library.fusewire_plan_free(handle)
+    del holds  # the arrays must outlive the operation
 
 
 def _free_ticket(handle: int, holds: Any) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from jax._src import distributed, xla_bridge
 
 from fusewire import _native, collective, machine
-from fusewire._native import KINDS, CollectiveSpec, nanoseconds
+from fusewire._native import KINDS, nanoseconds
 from fusewire.collective import Group
 from fusewire.jax.library import library
 from fusewire.jax.meeting import meet
@@ -229,6 +229,6 @@ def _has_failed() -> bool:
 def _leave(group: int) -> None:
     """Other processes may still need this one's part of a computation that is under way, so it waits for them."""
     if not _has_failed():
-        spec = CollectiveSpec(kind=KINDS.index("barrier"), key=_LAST_KEY, timeout_ns=nanoseconds(_FAREWELL_S))
-        _native.library.fusewire_group_run(group, ctypes.byref(spec), None)  # an error: they have gone already
+        numbers = KINDS.index("barrier"), 0, 0, 0, _LAST_KEY, nanoseconds(_FAREWELL_S)
+        _native.Calls(group).run_at(*numbers, False, (), (), (), ())  # an error: they have gone already
     library.fusewire_mpi_leave()

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from fusewire._native import NOT_SERVED
 from fusewire.torch import calls, profiling, recorder, sparse
 from fusewire.torch.elements import NOT_SHORT, SHORT, is_premultiplied, operator_of, premultiplied
 from fusewire.torch.errors import ArgumentError, last_error_of_run
@@ -47,18 +46,13 @@ class Collectives(Rank):
         self._live()
         count, address, timeout = tensor.numel(), tensor.data_ptr(), opts.timeout
         timeout_ns = self._timeout_ns if timeout == UNSET else nanoseconds_of(timeout)
-        if not address:
-            return self._allreduce(tensors, opts)
         self._sequence = sequence = self._sequence + 1
         shape = tensor.shape
-        code = self._at_once.run_at(
-            calls.ALL_REDUCE, op, element, 0, 0, timeout_ns, (count,), (), 0, 0, address, count * each,
+        code = self._calls.run_at(
+            calls.ALL_REDUCE, op, element, 0, 0, timeout_ns, False, (count,), (), (), (address, count * each),
             self._notes, self._about, "all_reduce", shape, shape, dtype, sequence,
         )  # fmt: skip
         if code:
-            if code == NOT_SERVED:
-                self._sequence -= 1
-                return self._allreduce(tensors, opts)
             raise self._failed(sequence, last_error_of_run(code))
         return None
 
@@ -79,24 +73,20 @@ class Collectives(Rank):
         ):
             return False
         count, rest = divmod(divided.numel(), self._size)
-        source, target = tensor.data_ptr(), output.data_ptr()
-        if rest or not source or not target:
+        if rest:
             return False
         self._live()
         timeout = opts.timeout
         timeout_ns = self._timeout_ns if timeout == UNSET else nanoseconds_of(timeout)
         counts = (count,) * self._size
         receives = counts if kind == calls.ALL_TO_ALL else ()
-        bytes_in, bytes_out = tensor.numel() * each, output.numel() * each
+        source, target = (tensor.data_ptr(), tensor.numel() * each), (output.data_ptr(), output.numel() * each)
         self._sequence = sequence = self._sequence + 1
-        code = self._at_once.run_at(
-            kind, op, element, 0, 0, timeout_ns, counts, receives, source, bytes_in, target, bytes_out,
+        code = self._calls.run_at(
+            kind, op, element, 0, 0, timeout_ns, False, counts, receives, source, target,
             self._notes, self._about, _NOTED[kind], tensor.shape, output.shape, dtype, sequence,
         )  # fmt: skip
         if code:
-            if code == NOT_SERVED:
-                self._sequence -= 1
-                return False
             raise self._failed(sequence, last_error_of_run(code))
         return True
 
@@ -139,7 +129,7 @@ class Collectives(Rank):
         timeout_ns = self._timeout_of(opts)
 
         def run() -> None:
-            sparse.all_reduce(tensors, opts.reduceOp, self._group, self._rank, self._size, number, timeout_ns)
+            sparse.all_reduce(tensors, opts.reduceOp, self._calls, self._rank, self._size, number, timeout_ns)
 
         return self._by_itself("all_reduce", opts, run, list(tensors))
 

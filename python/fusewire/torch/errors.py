@@ -6,7 +6,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from fusewire._native import CODES, library
+from fusewire._native import CODES, NOT_SERVED, library
 from fusewire.pages import page_of_code
 
 
@@ -51,9 +51,12 @@ def last_error(code: int, what: str = "") -> Any:
     return error_of(code, words)
 
 
-# The same, for a caller of group_run, which must keep the interpreter's lock between both calls.
+# The same, for a caller of Calls, which must keep the interpreter's lock between both calls.
 _words = ctypes.PYFUNCTYPE(ctypes.c_char_p)(("fusewire_error", library))
 
 
 def last_error_of_run(code: int) -> Any:
-    return error_of(code, (_words() or b"").decode(errors="replace"))
+    """`code`: of Calls, or the negative of one."""
+    if code == NOT_SERVED:
+        return error_of(CANCELLED, "cancelled: the process group was shut down; create a new one")
+    return error_of(abs(code), (_words() or b"").decode(errors="replace"))

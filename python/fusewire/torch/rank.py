@@ -28,7 +28,7 @@ class Rank:
     ) -> None:
         """`listens`: to failures of other ranks."""
         self._member, self._group = member, member.group
-        self._at_once = Calls(member.group)
+        self._calls = Calls(member.group)
         self._rank, self._size = member.rank, len(member.members)
         self._timeout_ns = nanoseconds_of(timeout)
         self._sequence = self._sparse = self._monitored = 0
@@ -40,7 +40,7 @@ class Rank:
         self._watch = Watch(self._mail, about, self._flights.look)
         if listens and self._notes is not None:
             self._watch.listen()
-        self._end = member.endpoint._owns(self, _close, member, self._at_once, self._flights, self._watch, about)
+        self._end = member.endpoint._owns(self, _close, member, self._calls, self._flights, self._watch, about)
 
     def _do(
         self,
@@ -62,7 +62,7 @@ class Rank:
             recorder.start(note)
             try:
                 for call in made.calls:
-                    call.run(self._group, timeout_ns, self._at_once)
+                    call.run(self._calls, timeout_ns)
             except Exception as error:
                 self._watch.failed(note, error)
                 raise
@@ -75,7 +75,7 @@ class Rank:
         parts: list[Flight] = []
         try:
             for call in made.calls:
-                parts.append(Flight(call.start(self._group, timeout_ns)))
+                parts.append(Flight(call.start(self._calls, timeout_ns)))
         except BaseException as error:  # nothing may be under way when its memory goes
             self._watch.failed(note, error)
             work = self._work(parts, made, result, None, event)
@@ -160,9 +160,9 @@ class Rank:
         return self._timeout_ns if timeout == UNSET else nanoseconds_of(timeout)
 
 
-def _close(member: Membership, at_once: Any, flights: Flights, watch: Watch, about: recorder.Group) -> None:
+def _close(member: Membership, calls: Any, flights: Flights, watch: Watch, about: recorder.Group) -> None:
     watch.end()
-    at_once.close()
+    calls.close()
     flights.cancel()
     recorder.forget(about)
     library.fusewire_group_free(member.group)

@@ -15,8 +15,8 @@ from fusewire.torch.elements import ELEMENTS
 _KEYS = 1 << 62  # ours; no other operation of a group has a key
 
 
-def all_reduce(tensors: Sequence[Any], op: Any, group: int, rank: int, size: int, number: int, timeout_ns: int) -> None:
-    """`number`: of this operation among the group's sparse ones, the same at all ranks."""
+def all_reduce(tensors: Sequence[Any], op: Any, group: Any, rank: int, size: int, number: int, timeout_ns: int) -> None:
+    """`group`: its Calls. `number`: of this operation among the group's sparse ones, the same at all ranks."""
     kinds = dist.ReduceOp.RedOpType
     if op.op not in (kinds.SUM, kinds.AVG):
         raise RuntimeError(

@@ -16,6 +16,7 @@ extern "C" {
 
 typedef struct fusewire_group fusewire_group;
 typedef struct fusewire_ticket fusewire_ticket;
+typedef struct fusewire_plan fusewire_plan;
 
 typedef struct fusewire_piece {
   void* data;
@@ -105,6 +106,14 @@ FUSEWIRE_C_API int fusewire_ticket_result(fusewire_ticket* ticket);
 FUSEWIRE_C_API void fusewire_ticket_cancel(fusewire_ticket* ticket);
 // Cancels the operation if it is under way, and waits for its end.
 FUSEWIRE_C_API void fusewire_ticket_free(fusewire_ticket* ticket);
+
+// An operation that is prepared once and run again and again on the same arrays, which stay valid and unmoved until the
+// plan is freed: it is checked and compiled only once, by its first run. Each run has its place among all calls of the
+// group. One run at a time: another one fails with `invalid`. Free a plan before its group, and after its tickets.
+FUSEWIRE_C_API int fusewire_plan_make(fusewire_group* group, const fusewire_collective_spec* spec, fusewire_plan** out);
+FUSEWIRE_C_API int fusewire_plan_run(fusewire_plan* plan, const fusewire_waiting* waiting);
+FUSEWIRE_C_API int fusewire_plan_start(fusewire_plan* plan, fusewire_ticket** out);
+FUSEWIRE_C_API void fusewire_plan_free(fusewire_plan* plan);
 
 #ifdef __cplusplus
 }

@@ -48,6 +48,7 @@ class Ticket {
 
  private:
   friend class Group;
+  friend class Plan;
   Ticket(std::shared_ptr<GroupCore> core, std::shared_ptr<reactor::Completion> end, uint64_t number);
   // The group may go before its tickets.
   const std::shared_ptr<GroupCore> core_;
@@ -60,16 +61,18 @@ struct PlanState;
 
 // An operation that is prepared once and run again and again on the same arrays: it is checked and compiled only once.
 // Home: one thread at a time. Owns: its messages; not the arrays, which stay valid and unmoved while it lives.
-// Fails: each run as an operation of the group.
+// Fails: each run as an operation of the group; with kInvalid while it is under way.
 class Plan {
  public:
+  // Cancels nothing: a run that is under way goes on.
+  ~Plan() = default;
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
-  ~Plan() = default;
 
-  // As Group::Start and Group::Run; not while it is under way.
-  void Start(Done done);
-  Status Run();
+  // As the functions of Group.
+  uint64_t Start(Done done);
+  std::unique_ptr<Ticket> StartTicket();
+  Status Run(reactor::CancelToken* cancel = nullptr);
 
  private:
   friend class Group;
@@ -111,7 +114,7 @@ class Group {
   // Any thread. Ends it with `why`, unless it has ended; at the other ranks it ends with an error that names this rank.
   void Cancel(uint64_t number, Status why);
   // Waits, and drives the home meanwhile. `cancel`, if given, ends the operation at once, here and at the other ranks.
-  Status Run(CollectiveSpec spec, reactor::CancelToken* cancel = nullptr);
+  Status Run(const CollectiveSpec& spec, reactor::CancelToken* cancel = nullptr);
   // Any thread. Current and later operations fail with `why`, here and at the other ranks, until Shrink.
   void Abort(Status why);
   // Not from a home; does not wait. Ends the operations under way here, and notifies the others that this rank has

@@ -2,7 +2,6 @@
 #include "fusewire/collective/c_api/group_c_api.h"
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,25 +17,45 @@ namespace collective = fusewire::collective;
 struct fusewire_group {
   std::unique_ptr<collective::Group> group;
 };
+
+namespace fusewire::collective {
+
+// The arrays of an operation of C: one needs no list.
+class PieceList {
+ public:
+  PieceList(const fusewire_piece* pieces, size_t count) {
+    if (count == 1) pieces_ = Pieces(pieces[0].data, pieces[0].bytes);
+    if (count < 2) return;
+    for (size_t i = 0; i < count; ++i) list_.push_back({pieces[i].data, pieces[i].bytes});
+    pieces_ = Pieces(list_.data(), list_.size());
+  }
+  PieceList(const PieceList&) = delete;
+  PieceList& operator=(const PieceList&) = delete;
+  const Pieces& pieces() const { return pieces_; }
+
+ private:
+  std::vector<Piece> list_;
+  Pieces pieces_;
+};
+
+}  // namespace fusewire::collective
+
 struct fusewire_ticket {
-  std::vector<collective::Piece> from, to;
+  explicit fusewire_ticket(const fusewire_collective_spec& spec)
+      : from(spec.from, spec.from_size), to(spec.to, spec.to_size) {}
+  const collective::PieceList from, to;
   std::unique_ptr<collective::Ticket> ticket;
+};
+struct fusewire_plan {
+  explicit fusewire_plan(const fusewire_collective_spec& spec)
+      : from(spec.from, spec.from_size), to(spec.to, spec.to_size) {}
+  const collective::PieceList from, to;
+  std::unique_ptr<collective::Plan> plan;
 };
 
 namespace {
 
-std::vector<collective::Piece> PiecesFrom(const fusewire_piece* pieces, size_t count) {
-  std::vector<collective::Piece> list;
-  for (size_t i = 0; i < count; ++i) list.push_back({pieces[i].data, pieces[i].bytes});
-  return list;
-}
-
-collective::Pieces Of(const std::vector<collective::Piece>& list) {
-  if (list.size() == 1) return collective::Pieces(list[0].data, list[0].bytes);
-  return list.empty() ? collective::Pieces() : collective::Pieces(list.data(), list.size());
-}
-
-std::vector<size_t> Counts(const uint64_t* counts, size_t size) { return std::vector<size_t>(counts, counts + size); }
+using collective::PieceList;
 
 Status CheckNumbers(const fusewire_collective_spec& spec) {
   const bool known = spec.kind >= 0 && spec.kind < collective::kKinds && spec.type >= 0 &&
@@ -47,22 +66,39 @@ Status CheckNumbers(const fusewire_collective_spec& spec) {
       .Next("use the numbers of collective/kernels/types.h");
 }
 
-// The lists are borrowed.
-collective::CollectiveSpec SpecOf(const fusewire_collective_spec& spec, const std::vector<collective::Piece>& from,
-                                  const std::vector<collective::Piece>& to) {
-  collective::CollectiveSpec wants;
-  wants.kind = static_cast<collective::CollectiveKind>(spec.kind);
-  wants.reduction.op = static_cast<collective::Op>(spec.op);
-  wants.reduction.type = static_cast<collective::Type>(spec.type);
-  wants.root = spec.root;
-  wants.counts = Counts(spec.counts, spec.counts_size);
-  wants.receives = Counts(spec.receives, spec.receives_size);
-  wants.from = Of(from);
-  wants.to = Of(to);
-  wants.key = spec.key;
-  wants.confirm = spec.confirm != 0;
-  wants.timeout_ns = spec.timeout_ns;
-  return wants;
+// `from` and `to` are borrowed.
+void Fill(const fusewire_collective_spec& spec, const PieceList& from, const PieceList& to,
+          collective::CollectiveSpec* out) {
+  out->kind = static_cast<collective::CollectiveKind>(spec.kind);
+  out->reduction.op = static_cast<collective::Op>(spec.op);
+  out->reduction.type = static_cast<collective::Type>(spec.type);
+  out->root = spec.root;
+  out->counts.assign(spec.counts, spec.counts + spec.counts_size);
+  out->receives.assign(spec.receives, spec.receives + spec.receives_size);
+  out->from = from.pieces();
+  out->to = to.pieces();
+  out->key = spec.key;
+  out->confirm = spec.confirm != 0;
+  out->timeout_ns = spec.timeout_ns;
+}
+
+// Runs what the caller waits for: `run` gets its token, or null.
+template <class Run>
+int RunWaiting(const fusewire_waiting* waiting, Run run) {
+  if (waiting == nullptr) {
+    const Status status = run(nullptr);
+    return status.ok() ? 0 : KeepError(status);
+  }
+  void* begun = waiting->begin();
+  fusewire::reactor::CancelToken cancel([waiting, &begun] {
+    waiting->end(begun);
+    const bool stops = waiting->called_off() != 0;
+    begun = waiting->begin();
+    return stops;
+  });
+  const Status status = run(&cancel);
+  waiting->end(begun);
+  return status.ok() ? 0 : KeepError(status);
 }
 
 struct KindWords {
@@ -165,34 +201,49 @@ int fusewire_group_in_arena(fusewire_group* group) { return group->group->in_are
 int fusewire_group_run(fusewire_group* group, const fusewire_collective_spec* spec, const fusewire_waiting* waiting) {
   const Status known = CheckNumbers(*spec);
   if (!known.ok()) return KeepError(known);
-  const std::vector<collective::Piece> from = PiecesFrom(spec->from, spec->from_size);
-  const std::vector<collective::Piece> to = PiecesFrom(spec->to, spec->to_size);
-  void* begun = nullptr;
-  std::optional<fusewire::reactor::CancelToken> cancel;
-  if (waiting != nullptr) {
-    cancel.emplace([waiting, &begun] {
-      waiting->end(begun);
-      const bool stops = waiting->called_off() != 0;
-      begun = waiting->begin();
-      return stops;
-    });
-    begun = waiting->begin();
-  }
-  const Status status = group->group->Run(SpecOf(*spec, from, to), waiting == nullptr ? nullptr : &*cancel);
-  if (waiting != nullptr) waiting->end(begun);
-  return status.ok() ? 0 : KeepError(status);
+  const PieceList from(spec->from, spec->from_size), to(spec->to, spec->to_size);
+  // What its lists have allocated, the next call uses. The group copies it before it waits: a handler of `waiting` may
+  // come here again.
+  static thread_local collective::CollectiveSpec reused;
+  Fill(*spec, from, to, &reused);
+  return RunWaiting(waiting,
+                    [group](fusewire::reactor::CancelToken* cancel) { return group->group->Run(reused, cancel); });
 }
 
 int fusewire_group_start(fusewire_group* group, const fusewire_collective_spec* spec, fusewire_ticket** out) {
   const Status known = CheckNumbers(*spec);
   if (!known.ok()) return KeepError(known);
-  auto handle = std::make_unique<fusewire_ticket>();
-  handle->from = PiecesFrom(spec->from, spec->from_size);
-  handle->to = PiecesFrom(spec->to, spec->to_size);
-  handle->ticket = group->group->StartTicket(SpecOf(*spec, handle->from, handle->to));
+  auto handle = std::make_unique<fusewire_ticket>(*spec);
+  collective::CollectiveSpec wanted;
+  Fill(*spec, handle->from, handle->to, &wanted);
+  handle->ticket = group->group->StartTicket(std::move(wanted));
   *out = handle.release();  // C's, until fusewire_ticket_free
   return 0;
 }
+
+int fusewire_plan_make(fusewire_group* group, const fusewire_collective_spec* spec, fusewire_plan** out) {
+  const Status known = CheckNumbers(*spec);
+  if (!known.ok()) return KeepError(known);
+  auto handle = std::make_unique<fusewire_plan>(*spec);
+  collective::CollectiveSpec wanted;
+  Fill(*spec, handle->from, handle->to, &wanted);
+  handle->plan = group->group->MakePlan(std::move(wanted));
+  *out = handle.release();  // C's, until fusewire_plan_free
+  return 0;
+}
+
+int fusewire_plan_run(fusewire_plan* plan, const fusewire_waiting* waiting) {
+  return RunWaiting(waiting, [plan](fusewire::reactor::CancelToken* cancel) { return plan->plan->Run(cancel); });
+}
+
+int fusewire_plan_start(fusewire_plan* plan, fusewire_ticket** out) {
+  auto handle = std::make_unique<fusewire_ticket>(fusewire_collective_spec{});
+  handle->ticket = plan->plan->StartTicket();
+  *out = handle.release();  // C's, until fusewire_ticket_free
+  return 0;
+}
+
+void fusewire_plan_free(fusewire_plan* plan) { std::unique_ptr<fusewire_plan> last(plan); }
 
 int fusewire_ticket_wait(fusewire_ticket* ticket, int64_t limit_ns) {
   const bool asks = limit_ns < 0;

@@ -139,7 +139,7 @@ Status ArenaLane::RunOverMessages(uint64_t turn, Bytes told, int64_t deadline_ns
   }
   operation->given_turn = turn;
   operation->cancel = cancel;
-  return core_->RunAndWait(std::move(operation));
+  return core_->RunOverMessages(std::move(operation));
 }
 
 }  // namespace fusewire::collective

@@ -48,6 +48,10 @@ Status MustNotWait(const char* for_what) {
       .Next("use Start and go on in `done`, or wait on a thread of your own");
 }
 
+Status UnderWay() {
+  return Status::Invalid("the plan is under way").Next("wait until it has ended, or make another plan");
+}
+
 // Begins an operation, through the lane or over messages.
 void Begin(const std::shared_ptr<GroupCore>& core, std::unique_ptr<GroupOperation> operation) {
   if (core->lane() != nullptr && operation->spec.key == 0) {
@@ -152,26 +156,38 @@ std::unique_ptr<Ticket> Group::StartTicket(CollectiveSpec spec) {
 Plan::Plan(std::shared_ptr<GroupCore> core, std::shared_ptr<PlanState> state)
     : core_(std::move(core)), state_(std::move(state)) {}
 
-void Plan::Start(Done done) {
-  FUSEWIRE_CHECK(state_->operation != nullptr);  // it is under way
+uint64_t Plan::Start(Done done) {
+  if (state_->under_way.exchange(true, std::memory_order_acquire)) {
+    core_->home().Post([done = std::move(done)]() mutable { done(UnderWay()); });
+    return 0;
+  }
   std::unique_ptr<GroupOperation> operation = std::move(state_->operation);
   operation->done = std::move(done);
   operation->number = core_->NextNumber();
+  operation->cancel = nullptr;
   operation->home_plan = state_;
+  const uint64_t number = operation->number;
   Begin(core_, std::move(operation));
+  return number;
 }
 
-Status Plan::Run() {
+std::unique_ptr<Ticket> Plan::StartTicket() {
+  auto end = std::make_shared<reactor::Completion>();
+  const uint64_t number = Start([end](Status status) { end->Done(std::move(status)); });
+  return std::unique_ptr<Ticket>(new Ticket(core_, std::move(end), number));
+}
+
+Status Plan::Run(reactor::CancelToken* cancel) {
   if (reactor::Reactor::InsideAny()) return MustNotWait("a collective");
-  FUSEWIRE_CHECK(state_->operation != nullptr);  // it is under way
-  if (core_->lane() != nullptr && state_->operation->spec.key == 0) {
-    GroupOperation* const operation = state_->operation.get();
-    operation->number = core_->NextNumber();
-    if (core_->lane()->Run(operation)) return std::exchange(operation->status, Status::Ok());
-  }
+  if (state_->under_way.exchange(true, std::memory_order_acquire)) return UnderWay();
   std::unique_ptr<GroupOperation> operation = std::move(state_->operation);
   operation->home_plan = state_;
-  return core_->RunAndWait(std::move(operation));
+  const Status status = core_->RunAndWait(&operation, cancel);
+  if (operation == nullptr) return status;
+  operation->home_plan.reset();
+  state_->operation = std::move(operation);
+  state_->under_way.store(false, std::memory_order_release);
+  return status;
 }
 
 std::unique_ptr<Plan> Group::MakePlan(CollectiveSpec spec) {
@@ -219,15 +235,12 @@ void Group::Cancel(uint64_t number, Status why) {
   core_->home().Post([core = core_, number, why = std::move(why)] { core->Cancel(number, why); });
 }
 
-Status Group::Run(CollectiveSpec spec, reactor::CancelToken* cancel) {
+Status Group::Run(const CollectiveSpec& spec, reactor::CancelToken* cancel) {
   if (reactor::Reactor::InsideAny()) return MustNotWait("a collective");
-  auto operation = std::make_unique<GroupOperation>();
-  operation->spec = std::move(spec);
-  operation->number = core_->NextNumber();
-  operation->cancel = cancel;
-  if (core_->lane() != nullptr && operation->spec.key == 0 && core_->lane()->Run(operation.get()))
-    return operation->status;
-  return core_->RunAndWait(std::move(operation));
+  std::unique_ptr<GroupOperation> operation = core_->MakeOperation(spec);
+  const Status status = core_->RunAndWait(&operation, cancel);
+  if (operation != nullptr) core_->KeepOperation(std::move(operation));
+  return status;
 }
 
 void Group::Abort(Status why) {

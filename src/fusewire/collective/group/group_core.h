@@ -72,8 +72,13 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   p2p::Endpoint& endpoint() { return endpoint_; }
   // Null: the group has no arena.
   ArenaLane* lane() const { return lane_.get(); }
-  // Any thread but a home. Runs it over messages; its own deadline ends it.
-  Status RunAndWait(std::unique_ptr<GroupOperation> operation);
+  // Any thread. An operation of a caller that waits, and its end: what one has allocated, the next one uses.
+  std::unique_ptr<GroupOperation> MakeOperation(const CollectiveSpec& spec);
+  void KeepOperation(std::unique_ptr<GroupOperation> operation);
+  // Any thread but a home. Runs it through the lane, or over messages, where its own deadline ends it. After the lane,
+  // the caller still has it.
+  Status RunAndWait(std::unique_ptr<GroupOperation>* operation, reactor::CancelToken* cancel);
+  Status RunOverMessages(std::unique_ptr<GroupOperation> operation);
 
  private:
   void OnControl(int seat, const ControlMessage& message) override;
@@ -101,6 +106,7 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
 
   GroupState state_;
   std::atomic<uint64_t> next_number_{0};
+  std::atomic<GroupOperation*> kept_{nullptr};  // owned
 };
 
 }  // namespace fusewire::collective

@@ -4,6 +4,7 @@
 // Home: its maker's until it is posted, then the group's, or its lane's. Owns: its runner. Fails: with `status`.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -85,6 +86,7 @@ inline Status GivenUp() { return Status::Cancelled("the caller gave it up"); }
 
 // Holds a plan's operation between two runs.
 struct PlanState {
+  std::atomic<bool> under_way{false};
   std::unique_ptr<GroupOperation> operation;
 };
 

@@ -420,6 +420,46 @@ TEST_P(Groups, APlanRunsAgainAndAgainAlsoAfterAFailure) {
   });
 }
 
+TEST_P(Groups, APlanThatIsUnderWayIsRefused) {
+  Party party(2, wire(), OneHost(2));
+  party.Run([](int rank, Group& group) {
+    Array array = Brought(rank, 10);
+    const std::unique_ptr<Plan> plan = group.MakePlan(Want(CollectiveKind::kAllReduce, {10}, Pieces(), Of(array)));
+    CollectiveSpec go = Want(CollectiveKind::kBarrier, {}, Pieces(), Pieces());
+    go.key = 1;
+    std::unique_ptr<Ticket> ticket = rank == 0 ? plan->StartTicket() : nullptr;
+    if (rank == 0) {
+      EXPECT_EQ(plan->Run().code(), Code::kInvalid);
+      const std::unique_ptr<Ticket> again = plan->StartTicket();
+      EXPECT_TRUE(again->Wait());
+      EXPECT_EQ(again->status().code(), Code::kInvalid) << again->status().ToString();
+    }
+    EXPECT_TRUE(group.Run(go).ok());
+    if (rank == 1) ticket = plan->StartTicket();
+    EXPECT_TRUE(ticket->Wait());
+    EXPECT_TRUE(ticket->status().ok()) << ticket->status().ToString();
+    EXPECT_TRUE(array == SumOfAll(2, 10));
+    EXPECT_TRUE(plan->Run().ok());
+  });
+}
+
+// Callers that wait use one operation's memory in turn: nothing of one call stays for the next.
+TEST_P(Groups, CallsWithAndWithoutAKeyTakeTurns) {
+  Party party(2, wire(), OneHost(2));
+  party.Run([](int rank, Group& group) {
+    for (uint64_t turn = 0; turn < 20; ++turn) {
+      const size_t count = 10 * (turn % 3 + 1);
+      Array array = Brought(rank, count);
+      CollectiveSpec spec = Want(CollectiveKind::kAllReduce, {count}, Pieces(), Of(array));
+      if (turn % 4 == 3) spec.to = Pieces(array.data(), 1);
+      spec.key = turn % 2;
+      const Status status = group.Run(spec);
+      EXPECT_EQ(status.code(), turn % 4 == 3 ? Code::kInvalid : Code::kOk) << status.ToString();
+      if (status.ok()) EXPECT_TRUE(array == SumOfAll(2, count));
+    }
+  });
+}
+
 // 64 MB are under way, cut into pieces, while small ones come and go.
 TEST_P(Groups, TheSmallPassTheLarge) {
   Party party(2, wire(), Options(2));

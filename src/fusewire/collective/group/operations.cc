@@ -377,7 +377,10 @@ void Operations::TellEnded() {
     const Status status = std::exchange(operation->status, Status::Ok());
     // It returns to its plan, if any, which may start it again inside `done`.
     const std::shared_ptr<PlanState> plan = std::move(operation->home_plan);
-    if (plan != nullptr) plan->operation = std::move(operation);
+    if (plan != nullptr) {
+      plan->operation = std::move(operation);
+      plan->under_way.store(false, std::memory_order_release);
+    }
     operation.reset();
     done(status);
     under_way_->Close();
