@@ -18,7 +18,7 @@ _WAIT = re.compile(
 )
 _PYTHON_WAIT = re.compile(
     r"(?<!prepare)_wait\(|\bprocess\.wait\(|\.communicate\(|\bsubprocess\.run\(|\bwaitpid\(|_selector\.select\(|"
-    r"\btime\.sleep\(|\.join\(timeout|\bgroup_run\(|\burlopen\(|\bcreate_connection\("
+    r"\btime\.sleep\(|\.join\(timeout|_calls\.run\(|\.run_at\(|\.run_plan\b|\burlopen\(|\bcreate_connection\("
 )
 _ROW = re.compile(r"^\| `([^`]+)` \| (\d+) \| [^|]+ \| [^|]+ \|$", re.MULTILINE)
 

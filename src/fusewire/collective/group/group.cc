@@ -64,6 +64,16 @@ void Begin(const std::shared_ptr<GroupCore>& core, std::unique_ptr<GroupOperatio
   }
 }
 
+// Through the lane, or over messages. After the lane, the caller still has it.
+Status RunAndWait(GroupCore* core, std::unique_ptr<GroupOperation>* operation, reactor::CancelToken* cancel) {
+  GroupOperation* const raw = operation->get();
+  raw->number = core->maker().NextNumber();
+  raw->cancel = cancel;
+  if (core->lane() != nullptr && raw->spec.key == 0 && core->lane()->Run(raw))
+    return std::exchange(raw->status, Status::Ok());
+  return core->RunOverMessages(std::move(*operation));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Group>> Group::Make(p2p::Endpoint& endpoint, GroupOptions options) {
@@ -117,7 +127,7 @@ uint64_t Group::Start(CollectiveSpec spec, Done done) {
   auto operation = std::make_unique<GroupOperation>();
   operation->spec = std::move(spec);
   operation->done = std::move(done);
-  operation->number = core_->NextNumber();
+  operation->number = core_->maker().NextNumber();
   const uint64_t number = operation->number;
   Begin(core_, std::move(operation));
   return number;
@@ -163,7 +173,7 @@ uint64_t Plan::Start(Done done) {
   }
   std::unique_ptr<GroupOperation> operation = std::move(state_->operation);
   operation->done = std::move(done);
-  operation->number = core_->NextNumber();
+  operation->number = core_->maker().NextNumber();
   operation->cancel = nullptr;
   operation->home_plan = state_;
   const uint64_t number = operation->number;
@@ -182,7 +192,7 @@ Status Plan::Run(reactor::CancelToken* cancel) {
   if (state_->under_way.exchange(true, std::memory_order_acquire)) return UnderWay();
   std::unique_ptr<GroupOperation> operation = std::move(state_->operation);
   operation->home_plan = state_;
-  const Status status = core_->RunAndWait(&operation, cancel);
+  const Status status = RunAndWait(core_.get(), &operation, cancel);
   if (operation == nullptr) return status;
   operation->home_plan.reset();
   state_->operation = std::move(operation);
@@ -237,9 +247,9 @@ void Group::Cancel(uint64_t number, Status why) {
 
 Status Group::Run(const CollectiveSpec& spec, reactor::CancelToken* cancel) {
   if (reactor::Reactor::InsideAny()) return MustNotWait("a collective");
-  std::unique_ptr<GroupOperation> operation = core_->MakeOperation(spec);
-  const Status status = core_->RunAndWait(&operation, cancel);
-  if (operation != nullptr) core_->KeepOperation(std::move(operation));
+  std::unique_ptr<GroupOperation> operation = core_->maker().Make(spec);
+  const Status status = RunAndWait(core_.get(), &operation, cancel);
+  if (operation != nullptr) core_->maker().Keep(std::move(operation));
   return status;
 }
 

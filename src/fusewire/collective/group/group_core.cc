@@ -40,6 +40,21 @@ void GroupOperation::Deliver() {
   home->Begin(std::move(self));
 }
 
+std::unique_ptr<GroupOperation> OperationMaker::Make(const CollectiveSpec& spec) {
+  std::unique_ptr<GroupOperation> operation(kept_.exchange(nullptr, std::memory_order_acquire));
+  if (operation == nullptr) operation = std::make_unique<GroupOperation>();
+  operation->spec = spec;
+  operation->given_turn.reset();
+  operation->checked_epoch.reset();
+  operation->left_ns = 0;
+  return operation;
+}
+
+void OperationMaker::Keep(std::unique_ptr<GroupOperation> operation) {
+  FUSEWIRE_DCHECK(operation->state == GroupOperation::State::kIdle);
+  const std::unique_ptr<GroupOperation> before(kept_.exchange(operation.release(), std::memory_order_acq_rel));
+}
+
 GroupCore::GroupCore(p2p::Endpoint& endpoint, GroupOptions options)
     : endpoint_(endpoint),
       home_(endpoint.home()),
@@ -54,7 +69,7 @@ GroupCore::GroupCore(p2p::Endpoint& endpoint, GroupOptions options)
           [this](uint64_t turn) { return lane_ != nullptr && lane_->OverMessages(turn); }, &shown_),
       survivors_(home_, &seats_, &members_, [this](const std::vector<bool>& dead) { EnterEpoch(dead); }) {}
 
-GroupCore::~GroupCore() { const std::unique_ptr<GroupOperation> last(kept_.load()); }
+GroupCore::~GroupCore() = default;
 
 std::string GroupCore::NameOf(int rank) const {
   return rank < 0 || rank >= seats_.ranks() ? "" : seats_.OfRank(rank).name;
@@ -209,32 +224,9 @@ p2p::OfferAnswer GroupCore::OnOffer(const p2p::Offer& offer, uint32_t epoch) {
 
 // ---- from threads that wait ----
 
-std::unique_ptr<GroupOperation> GroupCore::MakeOperation(const CollectiveSpec& spec) {
-  std::unique_ptr<GroupOperation> operation(kept_.exchange(nullptr, std::memory_order_acquire));
-  if (operation == nullptr) operation = std::make_unique<GroupOperation>();
-  operation->spec = spec;
-  operation->given_turn.reset();
-  operation->checked_epoch.reset();
-  operation->left_ns = 0;
-  return operation;
-}
-
-void GroupCore::KeepOperation(std::unique_ptr<GroupOperation> operation) {
-  FUSEWIRE_DCHECK(operation->state == GroupOperation::State::kIdle);
-  const std::unique_ptr<GroupOperation> before(kept_.exchange(operation.release(), std::memory_order_acq_rel));
-}
-
-Status GroupCore::RunAndWait(std::unique_ptr<GroupOperation>* operation, reactor::CancelToken* cancel) {
-  GroupOperation* const raw = operation->get();
-  raw->number = NextNumber();
-  raw->cancel = cancel;
-  if (lane_ != nullptr && raw->spec.key == 0 && lane_->Run(raw)) return std::exchange(raw->status, Status::Ok());
-  return RunOverMessages(std::move(*operation));
-}
-
 Status GroupCore::RunOverMessages(std::unique_ptr<GroupOperation> operation) {
   reactor::Completion ended;
-  operation->number = NextNumber();
+  operation->number = maker_.NextNumber();
   operation->core = shared_from_this();
   operation->done = [&ended](Status status) { ended.Done(std::move(status)); };
   reactor::CancelToken* const cancel = operation->cancel;

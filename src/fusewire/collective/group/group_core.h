@@ -67,17 +67,12 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   const GroupState& state() const { return state_; }
   int rank() const { return state_.rank.load(std::memory_order_acquire); }
   int ranks() const { return state_.ranks.load(std::memory_order_acquire); }
-  uint64_t NextNumber() { return next_number_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  OperationMaker& maker() { return maker_; }
   const GroupOptions& options() const { return options_; }
   p2p::Endpoint& endpoint() { return endpoint_; }
   // Null: the group has no arena.
   ArenaLane* lane() const { return lane_.get(); }
-  // Any thread. An operation of a caller that waits, and its end: what one has allocated, the next one uses.
-  std::unique_ptr<GroupOperation> MakeOperation(const CollectiveSpec& spec);
-  void KeepOperation(std::unique_ptr<GroupOperation> operation);
-  // Any thread but a home. Runs it through the lane, or over messages, where its own deadline ends it. After the lane,
-  // the caller still has it.
-  Status RunAndWait(std::unique_ptr<GroupOperation>* operation, reactor::CancelToken* cancel);
+  // Any thread but a home. Runs it over messages; its own deadline ends it.
   Status RunOverMessages(std::unique_ptr<GroupOperation> operation);
 
  private:
@@ -105,8 +100,7 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   bool closed_ = false;
 
   GroupState state_;
-  std::atomic<uint64_t> next_number_{0};
-  std::atomic<GroupOperation*> kept_{nullptr};  // owned
+  OperationMaker maker_;
 };
 
 }  // namespace fusewire::collective

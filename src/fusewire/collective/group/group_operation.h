@@ -84,6 +84,24 @@ inline int64_t PlaceOf(const Fingerprint& print, bool is_of_lane) {
 // The status of an operation whose caller has cancelled its token.
 inline Status GivenUp() { return Status::Cancelled("the caller gave it up"); }
 
+// Makes operations and numbers them, on any thread. What one of a caller that waits has allocated, the next one uses.
+class OperationMaker {
+ public:
+  OperationMaker() = default;
+  ~OperationMaker() { const std::unique_ptr<GroupOperation> last(kept_.load()); }
+  OperationMaker(const OperationMaker&) = delete;
+  OperationMaker& operator=(const OperationMaker&) = delete;
+
+  uint64_t NextNumber() { return next_number_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  std::unique_ptr<GroupOperation> Make(const CollectiveSpec& spec);
+  // It has not been at home.
+  void Keep(std::unique_ptr<GroupOperation> operation);
+
+ private:
+  std::atomic<uint64_t> next_number_{0};
+  std::atomic<GroupOperation*> kept_{nullptr};  // owned
+};
+
 // Holds a plan's operation between two runs.
 struct PlanState {
   std::atomic<bool> under_way{false};
