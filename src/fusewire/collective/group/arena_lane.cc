@@ -4,15 +4,18 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/base/log.h"
 #include "fusewire/collective/group/group_core.h"
 #include "fusewire/reactor/reactor.h"
+#include "fusewire/transport/shm/gathering.h"
+#include "fusewire/transport/shm/others_memory.h"
 
 namespace fusewire::collective {
 namespace {
@@ -24,37 +27,31 @@ constexpr int64_t kReasonNs = 500 * kMillisecondNs;
 // What an operation has over messages at least, after the arena has taken its time: messages of ranks that have come
 // arrive, so the error names those that have not.
 constexpr int64_t kMessagesNsMin = 500 * kMillisecondNs;
+// Of a gathering.
+constexpr size_t kNameBytes = 63;
+// How long ranks wait for each other at the gathering: all of them are on their way when it opens.
+constexpr int64_t kGatherNs = 5 * kSecondNs;
+
+ArenaOptions OptionsFor(int ranks) {
+  ArenaOptions options;
+  // Larger shares need fewer meetings; those of two ranks still fit into the caches.
+  if (ranks <= 2) options.share_bytes = 512 * 1024;
+  return options;
+}
 
 }  // namespace
 
 // ---- which thread runs what, and when ----
 
-// The lane's lock guards all fields but `number` to `deadline_ns`.
-struct ArenaLane::Job {
-  GroupOperation* operation;              // null: its caller has left
-  std::unique_ptr<GroupOperation> owned;  // null: a caller waits for it
-  uint64_t number;
-  uint64_t turn;
-  uint32_t epoch;
-  int64_t deadline_ns;
-  Status declined;       // if set, it must not run any more, but its turn must be served
-  bool is_here = false;  // it runs on the thread of its caller, which waits
-  bool begun = false;
-  bool served = false;
-  bool ran = false;
-  // The caller's, if it waits for the lane's thread; null after the caller has left.
-  reactor::Completion* end = nullptr;
-};
-
 ArenaLane::ArenaLane(GroupCore* core, GroupMonitor* shown) : core_(core), record_(shown, core->options().name) {}
 ArenaLane::~ArenaLane() = default;
 
 bool ArenaLane::GiveTurn(GroupOperation* operation) {
-  operation->given_epoch = epoch_;
-  operation->given_turn = next_turn_++;
+  operation->given_epoch = session_.epoch();
+  operation->given_turn = queue_.TakeTurn();
   // If others are here, it queues behind them, so that turns reach the messages in order.
-  if (way_ != Way::kMessages || busy_ || !jobs_.empty()) return true;
-  messages_from_ = std::min(messages_from_, *operation->given_turn);
+  if (session_.phase() != ArenaSession::Phase::kMessages || service_.has_value() || !queue_.empty()) return true;
+  session_.PassOn(session_.epoch(), *operation->given_turn);
   return false;
 }
 
@@ -63,16 +60,11 @@ int64_t ArenaLane::DeadlineOf(const GroupOperation& operation) const {
   return AddNs(Clock::Real()->NowNs(), std::max<int64_t>(timeout_ns, 0));
 }
 
-ArenaLane::Job* ArenaLane::Enqueue(Job job) {
-  jobs_.push_back(std::make_unique<Job>(std::move(job)));
+TurnJob* ArenaLane::Enqueue(TurnJob job) {
+  TurnJob* const queued = queue_.Add(std::move(job));
   if (!thread_.joinable() && !stopping_) thread_ = std::thread([this] { Work(); });
   changed_.NotifyAll();
-  return jobs_.back().get();
-}
-
-void ArenaLane::Forget(const Job* job) {
-  FUSEWIRE_DCHECK(job->served);
-  jobs_.erase(std::find_if(jobs_.begin(), jobs_.end(), [job](const auto& one) { return one.get() == job; }));
+  return queued;
 }
 
 bool ArenaLane::Run(GroupOperation* operation) {
@@ -80,17 +72,18 @@ bool ArenaLane::Run(GroupOperation* operation) {
   reactor::CancelToken* const cancel = operation->cancel;
   const reactor::CancelHook hook(cancel, [this, number = operation->number] { (void)Cancel(number, GivenUp()); });
   reactor::Completion end;
-  Job* job = nullptr;
+  TurnJob* job = nullptr;
   {
     MutexLock lock(mutex_);
     if (!GiveTurn(operation)) return false;
-    Job here{operation, nullptr, operation->number, *operation->given_turn, epoch_, deadline_ns, Status::Ok()};
+    TurnJob here{operation,        nullptr,     operation->number, *operation->given_turn,
+                 session_.epoch(), deadline_ns, Status::Ok()};
     // An earlier call of the hook did not find the operation.
     const bool is_given_up = cancel != nullptr && cancel->cancelled();
-    if (!is_given_up && !busy_ && jobs_.empty()) {
+    if (!is_given_up && !service_.has_value() && queue_.empty()) {
       here.is_here = true;
       ServeJob(&here);
-      return here.ran;
+      return here.state == TurnJob::State::kEnded;
     }
     here.end = &end;
     job = Enqueue(std::move(here));
@@ -99,14 +92,14 @@ bool ArenaLane::Run(GroupOperation* operation) {
   AwaitJob(job, deadline_ns, end, cancel);
   MutexLock lock(mutex_);
   if (!end.status().ok()) return true;  // the caller has left it: the lane owns the job, or has destroyed it
-  const bool ran = job->ran;
-  Forget(job);
-  return ran;
+  const bool has_ended = job->state == TurnJob::State::kEnded;
+  queue_.Remove(job);
+  return has_ended;
 }
 
 // Waits until its turn has been served, or its caller has left it. The job exists while `end` is pending, and `end` is
 // set only under the mutex: so the job may be read only under the mutex, and only while `end` is pending.
-void ArenaLane::AwaitJob(Job* job, int64_t leave_ns, reactor::Completion& end, reactor::CancelToken* cancel) {
+void ArenaLane::AwaitJob(TurnJob* job, int64_t leave_ns, reactor::Completion& end, reactor::CancelToken* cancel) {
   const auto interrupts = cancel == nullptr ? reactor::Interrupts::kGoOn : cancel->interrupts();
   Clock* const clock = core_->home().clock();
   while (true) {
@@ -115,7 +108,7 @@ void ArenaLane::AwaitJob(Job* job, int64_t leave_ns, reactor::Completion& end, r
     if (cancel != nullptr) cancel->Ask();
     MutexLock lock(mutex_);
     if (end.done()) return;
-    if (job->begun) {
+    if (job->state != TurnJob::State::kQueued) {
       leave_ns = kForeverNs;  // once begun, the operation ends at its own deadline
     } else if (clock->NowNs() >= leave_ns) {
       LeaveJob(job, Status::Timeout("the operations before it have not ended in time")
@@ -125,8 +118,8 @@ void ArenaLane::AwaitJob(Job* job, int64_t leave_ns, reactor::Completion& end, r
 }
 
 // Its caller stops waiting; the lane serves its turn later.
-void ArenaLane::LeaveJob(Job* job, const Status& why) {
-  FUSEWIRE_CHECK(!job->begun);
+void ArenaLane::LeaveJob(TurnJob* job, const Status& why) {
+  FUSEWIRE_CHECK(job->state == TurnJob::State::kQueued);
   FUSEWIRE_CHECK(job->end != nullptr);
   FUSEWIRE_DCHECK(!why.ok());
   FUSEWIRE_DCHECK(job->owned == nullptr);
@@ -141,7 +134,8 @@ void ArenaLane::Start(std::unique_ptr<GroupOperation> operation) {
   {
     MutexLock lock(mutex_);
     if (GiveTurn(raw)) {
-      Enqueue(Job{raw, std::move(operation), raw->number, *raw->given_turn, epoch_, deadline_ns, Status::Ok()});
+      Enqueue(TurnJob{raw, std::move(operation), raw->number, *raw->given_turn, session_.epoch(), deadline_ns,
+                      Status::Ok()});
       return;
     }
   }
@@ -158,87 +152,74 @@ void ArenaLane::Work() {
   pthread_setname_np(pthread_self(), "fusewire/arena");
   MutexLock lock(mutex_);
   while (true) {
-    auto next = std::find_if(jobs_.begin(), jobs_.end(), [](const auto& job) { return !job->begun; });
-    if (next == jobs_.end() && stopping_) return;
-    if (next == jobs_.end() || busy_) {
+    TurnJob* const job = queue_.FirstQueued();
+    if (job == nullptr && stopping_) return;
+    if (job == nullptr || service_.has_value()) {
       changed_.Wait(mutex_);
       continue;
     }
-    Job* const job = next->get();
     ServeJob(job);
     changed_.NotifyAll();
-    // The caller that waits for it forgets the job.
+    // The caller that waits for it removes the job.
     if (job->operation != nullptr && job->owned == nullptr) continue;
     std::unique_ptr<GroupOperation> owned = std::move(job->owned);
-    const bool ran = job->ran;
-    Forget(job);
+    const bool has_ended = job->state == TurnJob::State::kEnded;
+    queue_.Remove(job);
     if (owned == nullptr) continue;
-    if (ran) OperationTable::SetServed(owned.get());
+    if (has_ended) OperationTable::SetServed(owned.get());
     lock.Unlock();
     SendHome(std::move(owned));
     lock.Lock();
   }
 }
 
-void ArenaLane::ServeJob(Job* job) {
-  FUSEWIRE_CHECK(!busy_);  // an arena has one thread at a time
-  FUSEWIRE_DCHECK(!job->begun);
-  job->begun = true;
-  busy_ = true;
-  busy_turn_ = job->turn;
-  busy_number_ = job->number;
-  reason_.reset();
-  is_given_up_ = false;
-  Arena* const arena = OpenArena(job->epoch);
+// ---- one turn ----
+
+void ArenaLane::ServeJob(TurnJob* job) {
+  FUSEWIRE_CHECK(!service_.has_value());  // an arena has one thread at a time
+  FUSEWIRE_DCHECK(job->state == TurnJob::State::kQueued);
+  job->state = TurnJob::State::kServing;
+  service_ = Service{job->turn, job->number, std::nullopt};
+  Arena* const arena = session_.ArenaOf(job->epoch);  // it stays until Release
+  const std::shared_ptr<Agreement> agreement = session_.BeginAgreeing(job->epoch);
   mutex_.Unlock();
   record_.Begin(job->operation);
-  const bool ran = Serve(*job, arena);
-  record_.End(ran);
+  const bool has_ended = Serve(*job, arena, agreement.get());
+  record_.End(has_ended);
   mutex_.Lock();
-  FUSEWIRE_DCHECK(busy_);
-  job->ran = ran;
-  job->served = true;
-  if (!ran && job->operation != nullptr && job->deadline_ns != kForeverNs)
+  job->state = has_ended ? TurnJob::State::kEnded : TurnJob::State::kPassedOn;
+  if (!has_ended && job->operation != nullptr && job->deadline_ns != kForeverNs)
     job->operation->left_ns = std::max(job->deadline_ns - Clock::Real()->NowNs(), kMessagesNsMin);
   if (job->end != nullptr) std::exchange(job->end, nullptr)->Done();
-  busy_ = false;
-  retired_.reset();
-  if (ran) served_turns_ = job->turn + 1;
-  if (!jobs_.empty()) changed_.NotifyAll();
+  service_.reset();
+  session_.Release();
+  if (has_ended) session_.SetServed(job->epoch, job->turn);
+  if (!queue_.empty()) changed_.NotifyAll();
 }
 
-// The arena stays while the lane is busy. Null: not through an arena.
-Arena* ArenaLane::OpenArena(uint32_t epoch) {
-  if (way_ == Way::kArena && arena_->closed()) way_ = Way::kMessages;
-  return way_ == Way::kArena && epoch_ == epoch ? arena_.get() : nullptr;
-}
-
-bool ArenaLane::Serve(const Job& job, Arena* arena) {
+bool ArenaLane::Serve(const TurnJob& job, Arena* arena, Agreement* agreement) {
   GroupOperation* const operation = job.operation;
   Status status = job.declined;
-  bool is_given_up = false;
   if (arena == nullptr) {
-    bool untried = false;
-    {
-      MutexLock lock(mutex_);
-      untried = way_ == Way::kUntried && epoch_ == job.epoch;
-    }
-    if (untried) SetUp(job.deadline_ns);
+    std::unique_ptr<Arena> agreed;
+    if (agreement != nullptr) agreed = SetUp(job.epoch, job.deadline_ns, agreement);
     MutexLock lock(mutex_);
-    arena = OpenArena(job.epoch);
-    if (arena == nullptr && epoch_ == job.epoch) messages_from_ = std::min(messages_from_, job.turn);
-    is_given_up = is_given_up_;  // while the ranks agreed on an arena
-    if (is_given_up && status.ok()) status = *reason_;
-  }
-  if (arena == nullptr && status.ok()) return false;
-  if (arena == nullptr) {
-    if (operation != nullptr) operation->status = status;
-    SendFailed(job, status);
-    return true;
-  }
-  if (is_given_up) {
-    FailTurn(job, *arena, status);
-    return true;
+    if (agreement != nullptr) session_.EndAgreeing(job.epoch, std::move(agreed));
+    arena = session_.ArenaOf(job.epoch);
+    if (arena == nullptr) session_.PassOn(job.epoch, job.turn);
+    const bool is_given_up = service_->is_given_up;  // while the ranks agreed
+    if (is_given_up && status.ok()) status = *service_->reason;
+    lock.Unlock();
+    if (arena == nullptr && status.ok()) return false;
+    if (arena == nullptr) {
+      if (operation != nullptr) operation->status = status;
+      SendFailed(job.epoch, job.turn, status);
+      return true;
+    }
+    if (is_given_up) {
+      FailTurn(job, *arena, status);
+      return true;
+    }
   }
   if (status.ok()) {
     const ArenaCounts before = arena->counts();
@@ -252,13 +233,8 @@ bool ArenaLane::Serve(const Job& job, Arena* arena) {
     // The arena was closed, or a rank has ended, before all ranks met: no rank has changed an array, and the messages
     // give a more precise error.
     const bool closed = arena->closed() || status.code() == Code::kUnavailable;
-    bool has_reason = false;
-    {
-      MutexLock lock(mutex_);
-      has_reason = reason_.has_value();
-    }
-    if (!met && closed && !has_reason) {
-      GoOverMessages(*arena, status, job.turn);
+    if (!met && closed && !HasReason()) {
+      GoOverMessages(job, *arena, status, job.turn);
       return false;
     }
     if (status.code() != Code::kInvalid) {
@@ -266,147 +242,128 @@ bool ArenaLane::Serve(const Job& job, Arena* arena) {
       return true;
     }
   }
-  // This rank doesn't make the call: it declines in the call's turn, and the arena stays usable.
-  const uint64_t differences = arena->counts().differences;
-  const Status heard =
-      arena->Decline(status.code(), std::max(job.deadline_ns, AddNs(Clock::Real()->NowNs(), kDeclineNs)));
-  if (operation != nullptr) operation->status = status;
-  // Ok: all ranks have declined, so their calls were equal.
-  if (!heard.ok() && arena->counts().differences == differences) {
-    GoOverMessages(*arena, heard, job.turn + 1);
-    SendFailed(job, status);
-  }
+  DeclineTurn(job, arena, status);
   return true;
 }
 
-void ArenaLane::GoOverMessages(const Arena& arena, const Status& why, uint64_t from_turn) {
-  MutexLock lock(mutex_);
-  messages_from_ = std::min(messages_from_, from_turn);
-  if (way_ != Way::kArena || arena_.get() != &arena) return;
-  arena_->Close();
-  way_ = Way::kMessages;
-  FUSEWIRE_LOG(kInfo, "group %s: goes on over messages: %s", core_->options().name.c_str(), why.ToString().c_str());
-}
-
-void ArenaLane::SendFailed(const Job& job, const Status& why) {
-  core_->home().Post([core = core_->shared_from_this(), epoch = job.epoch, turn = job.turn, why] {
-    core->SendFailed(epoch, turn, why);
-  });
+// This rank doesn't make the call: it declines in the call's turn, and the arena stays usable.
+void ArenaLane::DeclineTurn(const TurnJob& job, Arena* arena, const Status& why) {
+  const uint64_t differences = arena->counts().differences;
+  const Status heard = arena->Decline(why.code(), std::max(job.deadline_ns, AddNs(Clock::Real()->NowNs(), kDeclineNs)));
+  if (job.operation != nullptr) job.operation->status = why;
+  // Ok: all ranks have declined, so their calls were equal.
+  if (heard.ok() || arena->counts().differences != differences) return;
+  GoOverMessages(job, *arena, heard, job.turn + 1);
+  SendFailed(job.epoch, job.turn, why);
 }
 
 // It has failed here, so it fails at every rank. If another rank closed the arena, its reason is about to arrive.
-void ArenaLane::FailTurn(const Job& job, const Arena& arena, Status why) {
+void ArenaLane::FailTurn(const TurnJob& job, const Arena& arena, Status why) {
   const bool by_another = arena.closed() || why.code() == Code::kUnavailable;
-  GoOverMessages(arena, why, job.turn + 1);
+  GoOverMessages(job, arena, why, job.turn + 1);
   {
     MutexLock lock(mutex_);
     const int64_t patience_ns = AddNs(Clock::Real()->NowNs(), kReasonNs);
-    while (by_another && !reason_.has_value() && changed_.WaitUntil(mutex_, patience_ns)) {
+    while (by_another && !service_->reason.has_value() && changed_.WaitUntil(mutex_, patience_ns)) {
     }
-    if (reason_.has_value()) why = *reason_;
+    if (service_->reason.has_value()) why = *service_->reason;
   }
   if (job.operation != nullptr) job.operation->status = why;
-  SendFailed(job, why);
+  SendFailed(job.epoch, job.turn, why);
 }
+
+bool ArenaLane::HasReason() {
+  MutexLock lock(mutex_);
+  return service_->reason.has_value();
+}
+
+void ArenaLane::GoOverMessages(const TurnJob& job, const Arena& arena, const Status& why, uint64_t from_turn) {
+  MutexLock lock(mutex_);
+  session_.PassOn(job.epoch, from_turn);
+  if (!session_.Close(arena)) return;
+  FUSEWIRE_LOG(kInfo, "group %s: goes on over messages: %s", core_->options().name.c_str(), why.ToString().c_str());
+}
+
+void ArenaLane::SendFailed(uint32_t epoch, uint64_t turn, const Status& why) {
+  core_->home().Post([core = core_->shared_from_this(), epoch, turn, why] { core->SendFailed(epoch, turn, why); });
+}
+
+// ---- from other threads ----
 
 bool ArenaLane::OverMessages(uint64_t turn) {
   MutexLock lock(mutex_);
-  return turn >= messages_from_;
+  return session_.IsPassedOn(turn);
 }
 
 bool ArenaLane::open() {
   MutexLock lock(mutex_);
-  return way_ == Way::kArena && !arena_->closed();
+  return session_.open();
 }
 
 bool ArenaLane::Cancel(uint64_t number, const Status& why) {
   MutexLock lock(mutex_);
-  if (busy_ && busy_number_ == number) {
-    if (!reason_.has_value()) reason_ = why;
-    is_given_up_ = true;
-    if (arena_ != nullptr) arena_->Close();
-    // shared_ptr: its creator may drop it once the lock is released.
-    const std::shared_ptr<SettingUp> setting_up = setting_up_;
+  if (service_.has_value() && service_->number == number) {
+    if (!service_->reason.has_value()) service_->reason = why;
+    service_->is_given_up = true;
+    session_.Interrupt();
+    const std::shared_ptr<Agreement> agreement = session_.agreement();
     lock.Unlock();
-    if (setting_up != nullptr) setting_up->messages.Cancel();
-    if (setting_up != nullptr) setting_up->gathering.Cancel();
+    if (agreement != nullptr) agreement->messages.Cancel();
+    if (agreement != nullptr) agreement->gathering.Cancel();
     return true;
   }
-  for (const std::unique_ptr<Job>& job : jobs_) {
-    if (job->number != number || job->begun) continue;
-    if (job->end != nullptr) LeaveJob(job.get(), why);
-    if (job->owned == nullptr) return true;
-    job->declined = why;
-    // The operation ends now; the lane serves its turn later.
-    std::unique_ptr<GroupOperation> operation = std::move(job->owned);
-    job->operation = nullptr;
-    operation->status = why;
-    OperationTable::SetServed(operation.get());
-    lock.Unlock();
-    SendHome(std::move(operation));
-    return true;
-  }
-  return false;
+  TurnJob* const job = queue_.QueuedByNumber(number);
+  if (job == nullptr) return false;
+  if (job->end != nullptr) LeaveJob(job, why);
+  if (job->owned == nullptr) return true;
+  job->declined = why;
+  // The operation ends now; the lane serves its turn later.
+  std::unique_ptr<GroupOperation> operation = std::move(job->owned);
+  job->operation = nullptr;
+  operation->status = why;
+  OperationTable::SetServed(operation.get());
+  lock.Unlock();
+  SendHome(std::move(operation));
+  return true;
 }
 
 bool ArenaLane::OnFailed(uint64_t turn, const Status& why) {
   MutexLock lock(mutex_);
-  if (way_ == Way::kUntried && turn < kSetUpTurns) {
-    set_up_failed_ = true;
-    CallOffGathering();
-  }
-  if (turn < std::min(served_turns_, messages_from_)) return true;
-  if (!busy_ || turn != busy_turn_ || way_ == Way::kUntried) return false;
-  if (!reason_.has_value()) reason_ = why;
-  if (arena_ != nullptr) arena_->Close();
+  if (!session_.agreed() && turn < kSetUpTurns) session_.FailAgreement();
+  if (session_.HasServed(turn)) return true;
+  if (!service_.has_value() || turn != service_->turn || !session_.agreed()) return false;
+  if (!service_->reason.has_value()) service_->reason = why;
+  session_.Interrupt();
   changed_.NotifyAll();
   // It may be on its way to the messages: then it fails there, too.
   return false;
 }
 
-// Called under the lock: the token's hook only writes to an eventfd.
-void ArenaLane::CallOffGathering() {
-  if (setting_up_ != nullptr) setting_up_->gathering.Cancel();
-}
-
 void ArenaLane::Shut(const Status& why) {
   MutexLock lock(mutex_);
-  way_ = Way::kMessages;
-  CallOffGathering();
-  if (busy_ && !reason_.has_value()) reason_ = why;
-  if (arena_ != nullptr) arena_->Close();
+  if (service_.has_value() && !service_->reason.has_value()) service_->reason = why;
+  session_.Close();
   changed_.NotifyAll();
 }
 
 void ArenaLane::Reopen(uint32_t epoch) {
   MutexLock lock(mutex_);
-  if (arena_ != nullptr) arena_->Close();
-  CallOffGathering();
-  // A call in the old arena may not have returned yet; no other call begins before that.
-  if (busy_ && arena_ != nullptr) retired_ = std::move(arena_);
-  arena_.reset();
-  FUSEWIRE_DCHECK(epoch >= epoch_);
-  epoch_ = epoch;
-  next_turn_ = kSetUpTurns;
-  served_turns_ = 0;
-  messages_from_ = kNever;
-  set_up_failed_ = false;
-  way_ = core_->ranks() > 1 ? Way::kUntried : Way::kMessages;
+  session_.Reopen(epoch, core_->ranks() > 1, service_.has_value());
+  queue_.EnterEpoch();
 }
 
 void ArenaLane::Stop() {
   std::thread ends;
   {
     MutexLock lock(mutex_);
-    FUSEWIRE_DCHECK(way_ == Way::kMessages);  // after Shut
+    FUSEWIRE_DCHECK(session_.phase() == ArenaSession::Phase::kMessages);  // after Shut
     stopping_ = true;
     changed_.NotifyAll();
     ends.swap(thread_);
   }
   if (ends.joinable()) ends.join();
   MutexLock lock(mutex_);
-  // The lane lives as long as its endpoint: memory and descriptors of a group that has ended would add up.
-  if (!busy_) arena_.reset();
+  if (!service_.has_value()) session_.Drop();
 }
 
 // ---- an operation in the arena ----
@@ -418,6 +375,101 @@ Status ArenaLane::Execute(Arena* arena, GroupOperation* operation, int64_t deadl
     operation->checked_epoch = operation->given_epoch;
   }
   return arena->Run(spec, operation->run.arrays, deadline_ns);
+}
+
+// ---- how ranks agree on an arena ----
+
+// Turn 0 is an all-reduce with max: byte 0 is 1 if a rank can't share memory, the rest is the name of rank 0's
+// gathering. Then all ranks meet there, and turn 1 succeeds once all have. A rank that has not met the others sends
+// them the failure of turn 1.
+std::unique_ptr<Arena> ArenaLane::SetUp(uint32_t epoch, int64_t deadline_ns, Agreement* agreement) {
+  std::array<uint8_t, 1 + kNameBytes> told = {};
+  Status able = core_->endpoint().may_share() ? Status::Ok() : Status::Refused("its transport shares no memory");
+  std::unique_ptr<transport::Gathering> gathering;
+  transport::Fd memory;
+  if (able.ok() && core_->rank() == 0) {
+    Result<int> made = CreateArenaMemory(core_->ranks(), OptionsFor(core_->ranks()));
+    Result<std::unique_ptr<transport::Gathering>> opened = transport::Gathering::Open();
+    able = !made.ok() ? made.status() : opened.status();
+    if (made.ok()) memory = transport::Fd(made.value());
+    if (opened.ok()) gathering = std::move(opened).value();
+    if (able.ok()) {
+      FUSEWIRE_CHECK(gathering->name().size() < kNameBytes);
+      std::copy(gathering->name().begin(), gathering->name().end(), told.begin() + 1);
+    }
+  }
+  told[0] = able.ok() ? 0 : 1;
+  const Status heard = RunOverMessages(epoch, 0, Bytes(told.data(), told.size()), deadline_ns, &agreement->messages);
+  const bool all_try = heard.ok() && told[0] == 0;
+  if (able.ok() && !all_try) able = heard.ok() ? Status::Refused("another rank shares no memory") : heard;
+
+  std::unique_ptr<Arena> arena;
+  if (able.ok()) {
+    // Other ranks contribute to it too, so it may lack its terminating 0.
+    const auto* first = reinterpret_cast<const char*>(told.data() + 1);
+    const std::string name(first, strnlen(first, kNameBytes));
+    Result<std::unique_ptr<Arena>> joined =
+        MeetInArena(name, gathering.get(), memory.get(), deadline_ns, &agreement->gathering);
+    able = joined.status();
+    if (able.ok()) arena = std::move(joined).value();
+  }
+  gathering.reset();  // if it has failed, this ends the wait of the other ranks
+  if (all_try && !able.ok()) {
+    SendFailed(epoch, 1, able);  // at once, since the others may wait for this rank
+  } else {
+    uint8_t nothing = 0;
+    const Status agreed = RunOverMessages(epoch, 1, Bytes(&nothing, 1), deadline_ns, &agreement->messages);
+    if (able.ok() && !agreed.ok()) able = agreed;
+  }
+  if (able.ok()) return arena;
+  // A warning if the machine prevents an arena; only information if the configuration excludes it, or the group ends.
+  const bool is_chosen = !core_->endpoint().may_share() || able.code() == Code::kCancelled;
+  const LogLevel level = is_chosen ? LogLevel::kInfo : LogLevel::kWarn;
+  if (level >= GetLogLevel()) {
+    WriteLog(level, "group %s: its ranks share no arena, so collectives go over messages: %s",
+             core_->options().name.c_str(), able.ToString().c_str());
+  }
+  if (arena != nullptr) arena->Close();
+  return nullptr;
+}
+
+// All ranks are on their way: rank 0 with the gathering and the memory.
+Result<std::unique_ptr<Arena>> ArenaLane::MeetInArena(const std::string& name, transport::Gathering* gathering,
+                                                      int memory, int64_t deadline_ns, reactor::CancelToken* cancel) {
+  const int ranks = core_->ranks(), rank = core_->rank();
+  const int64_t end_ns = std::min(deadline_ns, AddNs(Clock::Real()->NowNs(), kGatherNs));
+  Result<transport::Gathered> gathered = gathering != nullptr ? gathering->Hand(memory, ranks, end_ns, cancel)
+                                                              : transport::ComeTo(name, rank, ranks, end_ns, cancel);
+  if (!gathered.ok()) return gathered.status();
+  ArenaSeat seat;
+  seat.memory = gathered.value().file.get();
+  seat.rank = rank;
+  seat.ranks = ranks;
+  seat.waits = &record_;
+  for (transport::Fd& life : gathered.value().lives) {
+    seat.processes.push_back(life.valid() ? transport::ProcessOf(life.get()) : 0);
+    seat.lives.push_back(life.Release());
+  }
+  core_->home().Run([this, &seat, ranks] {
+    for (int other = 0; other < ranks; ++other) seat.names.push_back(core_->NameOf(other));
+  });
+  return Arena::Join(std::move(seat), OptionsFor(ranks));
+}
+
+Status ArenaLane::RunOverMessages(uint32_t epoch, uint64_t turn, Bytes told, int64_t deadline_ns,
+                                  reactor::CancelToken* cancel) {
+  auto operation = std::make_unique<GroupOperation>();
+  CollectiveSpec& spec = operation->spec;
+  spec.kind = CollectiveKind::kAllReduce;
+  spec.reduction.op = Op::kMax;
+  spec.reduction.type = Type::kU8;
+  spec.counts = {told.size};
+  spec.to = Pieces(told.data, told.size);
+  spec.timeout_ns = deadline_ns == kForeverNs ? kForeverNs : std::max<int64_t>(deadline_ns - Clock::Real()->NowNs(), 1);
+  operation->given_epoch = epoch;
+  operation->given_turn = turn;
+  operation->cancel = cancel;
+  return core_->RunOverMessages(std::move(operation));
 }
 
 }  // namespace fusewire::collective

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,9 +17,15 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/base/status.h"
 #include "fusewire/collective/arena/arena.h"
+#include "fusewire/collective/group/arena_session.h"
 #include "fusewire/collective/group/lane_record.h"
+#include "fusewire/collective/group/turn_queue.h"
 #include "fusewire/reactor/cancel.h"
 #include "fusewire/reactor/completion.h"
+
+namespace fusewire::transport {
+class Gathering;
+}
 
 namespace fusewire::collective {
 
@@ -56,37 +61,39 @@ class ArenaLane {
   void Stop();
 
  private:
-  enum class Way { kUntried, kArena, kMessages };
-  struct Job;
-  // The two waits while ranks agree on an arena.
-  struct SettingUp {
-    reactor::CancelToken messages, gathering;
+  // What is known of the turn that is being served.
+  struct Service {
+    uint64_t turn;
+    uint64_t number;
+    std::optional<Status> reason;  // why the arena was closed meanwhile
+    bool is_given_up = false;      // by its caller
   };
 
-  static constexpr uint64_t kNever = ~uint64_t{0};
   // False: the operation goes over messages.
   bool GiveTurn(GroupOperation* operation) FUSEWIRE_REQUIRES(mutex_);
   // For the lane's thread.
-  Job* Enqueue(Job job) FUSEWIRE_REQUIRES(mutex_);
-  void AwaitJob(Job* job, int64_t leave_ns, reactor::Completion& end, reactor::CancelToken* cancel)
+  TurnJob* Enqueue(TurnJob job) FUSEWIRE_REQUIRES(mutex_);
+  void AwaitJob(TurnJob* job, int64_t leave_ns, reactor::Completion& end, reactor::CancelToken* cancel)
       FUSEWIRE_EXCLUDES(mutex_);
-  void LeaveJob(Job* job, const Status& why) FUSEWIRE_REQUIRES(mutex_);
-  void Forget(const Job* job) FUSEWIRE_REQUIRES(mutex_);
+  void LeaveJob(TurnJob* job, const Status& why) FUSEWIRE_REQUIRES(mutex_);
   int64_t DeadlineOf(const GroupOperation& operation) const;
   void Work();
-  Arena* OpenArena(uint32_t epoch) FUSEWIRE_REQUIRES(mutex_);
   // Releases the lock while it serves.
-  void ServeJob(Job* job) FUSEWIRE_REQUIRES(mutex_);
-  // As Run.
-  bool Serve(const Job& job, Arena* arena) FUSEWIRE_EXCLUDES(mutex_);
-  void GoOverMessages(const Arena& arena, const Status& why, uint64_t from_turn) FUSEWIRE_EXCLUDES(mutex_);
-  void FailTurn(const Job& job, const Arena& arena, Status why) FUSEWIRE_EXCLUDES(mutex_);
-  void SendFailed(const Job& job, const Status& why);
+  void ServeJob(TurnJob* job) FUSEWIRE_REQUIRES(mutex_);
+  // True: the job has ended here.
+  bool Serve(const TurnJob& job, Arena* arena, Agreement* agreement) FUSEWIRE_EXCLUDES(mutex_);
+  void FailTurn(const TurnJob& job, const Arena& arena, Status why) FUSEWIRE_EXCLUDES(mutex_);
+  void DeclineTurn(const TurnJob& job, Arena* arena, const Status& why) FUSEWIRE_EXCLUDES(mutex_);
+  bool HasReason() FUSEWIRE_EXCLUDES(mutex_);
+  void GoOverMessages(const TurnJob& job, const Arena& arena, const Status& why, uint64_t from_turn)
+      FUSEWIRE_EXCLUDES(mutex_);
+  void SendFailed(uint32_t epoch, uint64_t turn, const Status& why);
   void SendHome(std::unique_ptr<GroupOperation> operation) FUSEWIRE_EXCLUDES(mutex_);
-  void SetUp(int64_t deadline_ns) FUSEWIRE_EXCLUDES(mutex_);
-  void CallOffGathering() FUSEWIRE_REQUIRES(mutex_);
-  void Tell(const Status& why) const;
-  Status RunOverMessages(uint64_t turn, Bytes told, int64_t deadline_ns, reactor::CancelToken* cancel)
+  // Null: the ranks share no arena, and the log says why.
+  std::unique_ptr<Arena> SetUp(uint32_t epoch, int64_t deadline_ns, Agreement* agreement) FUSEWIRE_EXCLUDES(mutex_);
+  Result<std::unique_ptr<Arena>> MeetInArena(const std::string& name, transport::Gathering* gathering, int memory,
+                                             int64_t deadline_ns, reactor::CancelToken* cancel);
+  Status RunOverMessages(uint32_t epoch, uint64_t turn, Bytes told, int64_t deadline_ns, reactor::CancelToken* cancel)
       FUSEWIRE_EXCLUDES(mutex_);
   Status Execute(Arena* arena, GroupOperation* operation, int64_t deadline_ns) FUSEWIRE_EXCLUDES(mutex_);
 
@@ -94,24 +101,9 @@ class ArenaLane {
   LaneRecord record_;  // of the thread that serves
   Mutex mutex_;
   CondVar changed_;
-  Way way_ FUSEWIRE_GUARDED_BY(mutex_) = Way::kUntried;
-  uint32_t epoch_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
-  uint64_t next_turn_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
-  uint64_t served_turns_ FUSEWIRE_GUARDED_BY(mutex_) = 0;        // turns below it that stayed here have ended
-  uint64_t messages_from_ FUSEWIRE_GUARDED_BY(mutex_) = kNever;  // turns from it on go over messages
-  bool set_up_failed_ FUSEWIRE_GUARDED_BY(mutex_) = false;       // at another rank
-  bool busy_ FUSEWIRE_GUARDED_BY(mutex_) = false;
-  uint64_t busy_turn_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
-  uint64_t busy_number_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
-  std::unique_ptr<Arena> arena_ FUSEWIRE_GUARDED_BY(mutex_);
-  // The arena of the previous epoch, until a call in it has returned.
-  std::unique_ptr<Arena> retired_ FUSEWIRE_GUARDED_BY(mutex_);
-  // Why the arena was closed during the operation under way.
-  std::optional<Status> reason_ FUSEWIRE_GUARDED_BY(mutex_);
-  bool is_given_up_ FUSEWIRE_GUARDED_BY(mutex_) = false;  // by its caller
-  // shared_ptr: it is cancelled without the lock, while its creator may drop it.
-  std::shared_ptr<SettingUp> setting_up_ FUSEWIRE_GUARDED_BY(mutex_);
-  std::deque<std::unique_ptr<Job>> jobs_ FUSEWIRE_GUARDED_BY(mutex_);
+  ArenaSession session_ FUSEWIRE_GUARDED_BY(mutex_);
+  TurnQueue queue_ FUSEWIRE_GUARDED_BY(mutex_);
+  std::optional<Service> service_ FUSEWIRE_GUARDED_BY(mutex_);
   std::thread thread_ FUSEWIRE_GUARDED_BY(mutex_);
   bool stopping_ FUSEWIRE_GUARDED_BY(mutex_) = false;
 };
