@@ -57,7 +57,8 @@ struct ArenaMoves::Parts {
 };
 
 Status ArenaMoves::Run(const CollectiveSpec& spec, const Arrays& arrays, int64_t deadline_ns) {
-  const auto& [input, output, in_place] = arrays;
+  const Pieces &input = arrays.input, &output = arrays.output;
+  const bool in_place = arrays.in_place;
   const bool is_root = rank_ == spec.root;
   const Reduction moves{Op::kSum, spec.reduction.type, {}};
   const size_t element = SizeOf(spec.reduction.type);

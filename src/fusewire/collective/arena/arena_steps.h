@@ -11,7 +11,6 @@
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/check.h"
 #include "fusewire/base/status.h"
-#include "fusewire/collective/arena/arena_call.h"
 #include "fusewire/collective/arena/arena_layout.h"
 #include "fusewire/collective/arena/arena_meeting.h"
 #include "fusewire/collective/arena/loans.h"

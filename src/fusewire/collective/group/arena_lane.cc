@@ -43,7 +43,7 @@ ArenaOptions OptionsFor(int ranks) {
 
 // ---- which thread runs what, and when ----
 
-ArenaLane::ArenaLane(GroupCore* core, GroupMonitor* shown) : core_(core), record_(shown, core->options().name) {}
+ArenaLane::ArenaLane(GroupCore* core, GroupMonitor* shown) : core_(core), recorder_(shown, core->options().name) {}
 ArenaLane::~ArenaLane() = default;
 
 bool ArenaLane::GiveTurn(GroupOperation* operation) {
@@ -180,12 +180,12 @@ void ArenaLane::ServeJob(TurnJob* job) {
   FUSEWIRE_DCHECK(job->state == TurnJob::State::kQueued);
   job->state = TurnJob::State::kServing;
   service_ = Service{job->turn, job->number, std::nullopt};
-  Arena* const arena = session_.ArenaOf(job->epoch);  // it stays until Release
-  const std::shared_ptr<Agreement> agreement = session_.BeginAgreeing(job->epoch);
+  Arena* const arena = session_.ArenaOf(job->epoch);                                // it stays until Release
+  const std::shared_ptr<Agreement> agreement = session_.BeginAgreeing(job->epoch);  // shared as its session's says
   mutex_.Unlock();
-  record_.Begin(job->operation);
+  recorder_.Begin(job->operation);
   const bool has_ended = Serve(*job, arena, agreement.get());
-  record_.End(has_ended);
+  recorder_.End(has_ended);
   mutex_.Lock();
   job->state = has_ended ? TurnJob::State::kEnded : TurnJob::State::kPassedOn;
   if (!has_ended && job->operation != nullptr && job->deadline_ns != kForeverNs)
@@ -306,7 +306,7 @@ bool ArenaLane::Cancel(uint64_t number, const Status& why) {
     if (!service_->reason.has_value()) service_->reason = why;
     service_->is_given_up = true;
     session_.Interrupt();
-    const std::shared_ptr<Agreement> agreement = session_.agreement();
+    const std::shared_ptr<Agreement> agreement = session_.agreement();  // its owner may drop it without the lock
     lock.Unlock();
     if (agreement != nullptr) agreement->messages.Cancel();
     if (agreement != nullptr) agreement->gathering.Cancel();
@@ -445,7 +445,7 @@ Result<std::unique_ptr<Arena>> ArenaLane::MeetInArena(const std::string& name, t
   seat.memory = gathered.value().file.get();
   seat.rank = rank;
   seat.ranks = ranks;
-  seat.waits = &record_;
+  seat.waits = &recorder_;
   for (transport::Fd& life : gathered.value().lives) {
     seat.processes.push_back(life.valid() ? transport::ProcessOf(life.get()) : 0);
     seat.lives.push_back(life.Release());

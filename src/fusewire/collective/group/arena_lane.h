@@ -18,7 +18,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/collective/arena/arena.h"
 #include "fusewire/collective/group/arena_session.h"
-#include "fusewire/collective/group/lane_record.h"
+#include "fusewire/collective/group/recording.h"
 #include "fusewire/collective/group/turn_queue.h"
 #include "fusewire/reactor/cancel.h"
 #include "fusewire/reactor/completion.h"
@@ -98,7 +98,7 @@ class ArenaLane {
   Status Execute(Arena* arena, GroupOperation* operation, int64_t deadline_ns) FUSEWIRE_EXCLUDES(mutex_);
 
   GroupCore* const core_;
-  LaneRecord record_;  // of the thread that serves
+  ArenaRecorder recorder_;  // of the thread that serves
   Mutex mutex_;
   CondVar changed_;
   ArenaSession session_ FUSEWIRE_GUARDED_BY(mutex_);

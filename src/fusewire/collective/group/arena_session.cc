@@ -30,6 +30,7 @@ Arena* ArenaSession::ArenaOf(uint32_t epoch) {
   return phase_ == Phase::kOpen && epoch_ == epoch ? arena_.get() : nullptr;
 }
 
+// shared_ptr: see the header.
 std::shared_ptr<Agreement> ArenaSession::BeginAgreeing(uint32_t epoch) {
   if (phase_ != Phase::kUntried || epoch_ != epoch) return nullptr;
   agreement_ = std::make_shared<Agreement>();

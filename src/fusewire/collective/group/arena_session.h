@@ -39,7 +39,7 @@ class ArenaSession {
   bool open() const { return phase_ == Phase::kOpen && !arena_->closed(); }
 
   // The first operation of this epoch has its turn. Null if it isn't the first, or is of another epoch; otherwise an
-  // End follows. shared_ptr: it is cancelled without the lock, while its owner may drop it.
+  // EndAgreeing follows. shared_ptr: it is cancelled without the lock, while its owner may drop it.
   std::shared_ptr<Agreement> BeginAgreeing(uint32_t epoch);
   void EndAgreeing(uint32_t epoch, std::unique_ptr<Arena> arena);
   const std::shared_ptr<Agreement>& agreement() const { return agreement_; }
@@ -77,8 +77,8 @@ class ArenaSession {
   uint32_t epoch_ = 0;
   uint64_t served_turns_ = 0;
   uint64_t messages_from_ = kNever;
-  bool agreement_failed_ = false;  // at another rank
-  std::shared_ptr<Agreement> agreement_;
+  bool agreement_failed_ = false;         // at another rank
+  std::shared_ptr<Agreement> agreement_;  // shared with the thread that agrees, and with one that calls it off
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Arena> retired_;
 };

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -21,6 +22,33 @@
 #include "fusewire/p2p/endpoint.h"
 
 namespace fusewire::collective {
+
+struct TallyPlace;
+
+struct TallySum {
+  uint64_t operations = 0;
+  uint64_t bytes = 0;
+};
+// Of all operations that have ended well since the process began. Any thread, without a lock.
+TallySum TallyOfAll();
+
+// Counts operations and their bytes in this process, at no cost to them. Home: one thread at a time. Owns: a place in a
+// table of the process. Beyond kTallies at a time, several share the last place, with a locked instruction each.
+constexpr size_t kTallies = 256;
+
+class Tally {
+ public:
+  Tally();
+  ~Tally();
+  Tally(const Tally&) = delete;
+  Tally& operator=(const Tally&) = delete;
+
+  // An operation with arrays of that size has ended well.
+  void Add(uint64_t bytes);
+
+ private:
+  TallyPlace* const place_;
+};
 
 // Any thread. Begins to record, and opens the status port of this process, if it has none: at `place`, in the words of
 // FUSEWIRE_STATUS. `runtime`: see observe/folder.h. *is_on: whether anything is shown.

@@ -16,7 +16,6 @@
 
 #include "fusewire/base/clock.h"
 #include "fusewire/collective/group/party_test.h"
-#include "fusewire/collective/group/tally.h"
 #include "fusewire/observe/recorder.h"
 #include "fusewire/observe/watch.h"
 

@@ -10,6 +10,10 @@
 namespace fusewire::collective {
 namespace {
 
+// The work of one turn of the loop: some hundred microseconds. Less than the second is done immediately.
+constexpr size_t kWorkBytesMax = 1024 * 1024;
+constexpr size_t kSmallWorkBytesMax = 64 * 1024;
+
 constexpr size_t kFailedElsewhereMax = 4096;
 // How long an operation waits for the reason of a failure at a peer.
 constexpr int64_t kDoubtNs = 1 * kSecondNs;
@@ -48,6 +52,32 @@ bool Expects(const GroupOperation& operation, int rank) {
 
 }  // namespace
 
+void WorkQueue::Add(GroupOperation* operation) {
+  FUSEWIRE_DCHECK(operation->runner != nullptr);
+  if (operation->work_queued || !operation->runner->Work(kSmallWorkBytesMax)) return;
+  FUSEWIRE_DCHECK(operation->state == GroupOperation::State::kRunning);
+  operation->work_queued = true;
+  operations_.push_back(operation);
+}
+
+GroupOperation* WorkQueue::RunTurn() {
+  FUSEWIRE_CHECK(!empty());
+  GroupOperation* operation = operations_.front();
+  FUSEWIRE_DCHECK(operation->work_queued);
+  operations_.pop_front();
+  operation->work_queued = operation->runner->Work(kWorkBytesMax);
+  if (operation->work_queued) operations_.push_back(operation);
+  return operation;
+}
+
+void WorkQueue::Remove(GroupOperation* operation) {
+  if (!operation->work_queued) return;
+  operation->work_queued = false;
+  const auto found = std::find(operations_.begin(), operations_.end(), operation);
+  FUSEWIRE_CHECK(found != operations_.end());
+  operations_.erase(found);
+}
+
 void Operations::OwnedMail::Deliver() {
   // Keeps the owner until the function has returned: the Group may be destroyed meanwhile.
   const std::shared_ptr<void> alive = std::move(alive_);
@@ -71,7 +101,7 @@ Operations::Operations(p2p::Endpoint& endpoint, const GroupOptions& options, con
       order_(options.name, std::move(over_messages)),
       runners_(endpoint, options, seats, this),
       table_(home_, [this](GroupOperation* operation) { OnDeadline(operation); }),
-      lookout_(home_, shown, &table_),
+      recorder_(home_, shown, &table_),
       failed_tags_(endpoint, under_way),
       ended_mail_(this, &Operations::TellEnded),
       work_mail_(this, &Operations::RunWork) {}
@@ -98,7 +128,7 @@ void Operations::Begin(std::unique_ptr<GroupOperation> operation) {
   raw->deadline_ns = timeout_ns == kForeverNs ? kForeverNs : AddNs(raw->began_ns, std::max<int64_t>(timeout_ns, 0));
   if (timeout_ns != kForeverNs) table_.ArmDeadline(raw, std::max<int64_t>(timeout_ns, 0));
   order_.Place(raw);
-  lookout_.Begin(raw);
+  recorder_.Begin(raw);
   if (table_.Running(raw->tag) != nullptr) {
     table_.Queue(std::move(operation));
     if (raw->cancel != nullptr && raw->cancel->cancelled()) Cancel(raw->number, GivenUp());
@@ -351,7 +381,7 @@ void Operations::Break(const Status& why) {
 void Operations::Close() {
   FUSEWIRE_DCHECK(!broken_.ok());
   closed_ = true;
-  lookout_.Close();
+  recorder_.Close();
 }
 
 void Operations::EnterEpoch() {
@@ -369,7 +399,7 @@ void Operations::TellEnded() {
   std::vector<std::unique_ptr<GroupOperation>> ended = table_.TakeEnded();
   for (const std::unique_ptr<GroupOperation>& operation : ended) {
     if (operation->runner != nullptr && operation->home_plan == nullptr) runners_.TakeBack(operation.get());
-    lookout_.End(operation.get(), operation->status);
+    recorder_.End(operation.get(), operation->status);
     LaunchBehind(operation->tag);
   }
   for (std::unique_ptr<GroupOperation>& operation : ended) {

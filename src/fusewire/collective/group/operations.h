@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,18 +24,33 @@
 #include "fusewire/collective/group/control_message.h"
 #include "fusewire/collective/group/group_operation.h"
 #include "fusewire/collective/group/group_tags.h"
-#include "fusewire/collective/group/lookout.h"
 #include "fusewire/collective/group/members.h"
 #include "fusewire/collective/group/operation_table.h"
+#include "fusewire/collective/group/recording.h"
 #include "fusewire/collective/group/runners.h"
 #include "fusewire/collective/group/seats.h"
-#include "fusewire/collective/group/work_queue.h"
 #include "fusewire/collective/run/fingerprint.h"
 #include "fusewire/p2p/endpoint.h"
 #include "fusewire/reactor/drain.h"
 #include "fusewire/reactor/reactor.h"
 
 namespace fusewire::collective {
+
+// The operations that have data to reduce or to copy. A little is done immediately, the rest in turns of the loop, one
+// operation after the other, so that small ones pass the large.
+// An operation is in the queue at most once: exactly if its `work_queued` is set.
+class WorkQueue {
+ public:
+  bool empty() const { return operations_.empty(); }
+  // Does a little of its work, and queues it if there is more.
+  void Add(GroupOperation* operation);
+  // Does one turn's work of the next operation, and returns it.
+  GroupOperation* RunTurn();
+  void Remove(GroupOperation* operation);
+
+ private:
+  std::deque<GroupOperation*> operations_;
+};
 
 // The first messages of operations that this rank has not begun: their fingerprints are compared when it does.
 // Home: the endpoint's. Owns: the fingerprints, within a bound; one beyond the bound is compared by its receive.
@@ -145,7 +161,7 @@ class Operations final : private RunnerOwner {
   CallOrder order_;
   Runners runners_;
   OperationTable table_;
-  Lookout lookout_;
+  MessageRecorder recorder_;
   WorkQueue work_;
   EarlyMessages early_;
   FailedTags failed_tags_;

@@ -1,24 +1,28 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Records and counts the operations of an arena. A small one takes less time than its record: it is counted, and
-// recorded only once it waits for longer than its spin, or while somebody reads the records. Home: the thread that
-// serves the lane. Owns: the record of the operation under way.
+// Records and counts the operations of a group, in an arena and over messages, for `fusewire top`, `why` and `trace`.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include "fusewire/base/status.h"
 #include "fusewire/collective/arena/arena_meeting.h"
 #include "fusewire/collective/group/group_monitor.h"
 #include "fusewire/collective/group/group_operation.h"
 #include "fusewire/collective/group/group_tags.h"
 #include "fusewire/collective/group/op_record.h"
-#include "fusewire/collective/group/tally.h"
+#include "fusewire/collective/group/operation_table.h"
+#include "fusewire/reactor/reactor.h"
 
 namespace fusewire::collective {
 
-class LaneRecord final : public ArenaWaits {
+// Of the operations of an arena. A small one takes less time than its record: it is counted, and
+// recorded only once it waits for longer than its spin, or while somebody reads the records. Home: the thread that
+// serves the lane. Owns: the record of the operation under way.
+class ArenaRecorder final : public ArenaWaits {
  public:
-  LaneRecord(GroupMonitor* shown, const std::string& group_name) : shown_(shown), tags_(group_name) {}
+  ArenaRecorder(GroupMonitor* shown, const std::string& group_name) : shown_(shown), tags_(group_name) {}
 
   // Null: its caller has left it, and only its turn is served.
   void Begin(const GroupOperation* operation) {
@@ -48,6 +52,29 @@ class LaneRecord final : public ArenaWaits {
   Tally tally_;
   const GroupOperation* operation_ = nullptr;
   OpRecord record_;
+};
+
+// Of the operations that go over messages: it looks from time to time for which ranks those wait that last. Home: the
+// endpoint's. Owns: the timer, and the counts. It does nothing if the group isn't shown.
+class MessageRecorder {
+ public:
+  MessageRecorder(reactor::Reactor& home, GroupMonitor* shown, const OperationTable* table)
+      : home_(home), shown_(shown), table_(table) {}
+
+  // It has its place among all calls.
+  void Begin(GroupOperation* operation);
+  void End(GroupOperation* operation, const Status& status);
+  void Close() { timer_.reset(); }
+
+ private:
+  void Arm();
+  void Look();
+
+  reactor::Reactor& home_;
+  GroupMonitor* const shown_;
+  const OperationTable* const table_;
+  Tally tally_;
+  std::unique_ptr<reactor::Timer> timer_;
 };
 
 }  // namespace fusewire::collective

@@ -1,9 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/collective/group/lookout.h"
+#include "fusewire/collective/group/recording.h"
 
 #include <algorithm>
 #include <vector>
 
+#include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 
 namespace fusewire::collective {
@@ -24,7 +25,25 @@ std::vector<int> MissingFor(const ScheduleRunner& runner, int ranks) {
 
 }  // namespace
 
-void Lookout::Begin(GroupOperation* operation) {
+void ArenaRecorder::Open(int64_t now_ns) {
+  FUSEWIRE_DCHECK(operation_->given_turn.has_value());
+  Fingerprint place;
+  place.epoch = static_cast<uint16_t>(operation_->given_epoch);
+  place.turn = *operation_->given_turn;
+  record_.Begin(shown_, operation_->spec, PlaceOf(place, true), tags_.Of(operation_->given_epoch, place), now_ns);
+}
+
+void ArenaRecorder::OnWait(int64_t since_ns, uint64_t missing) {
+  if (operation_ == nullptr || !shown_->on()) return;
+  if (!record_.begun()) Open(since_ns);
+  std::vector<int> ranks;
+  for (int rank = 0; missing != 0; ++rank, missing >>= 1) {
+    if ((missing & 1) != 0) ranks.push_back(rank);
+  }
+  record_.WaitFor(ranks, since_ns);
+}
+
+void MessageRecorder::Begin(GroupOperation* operation) {
   if (!shown_->on()) return;
   operation->record = std::make_unique<OpRecord>();
   operation->record->Begin(shown_, operation->spec, PlaceOf(operation->print, operation->given_turn.has_value()),
@@ -32,7 +51,7 @@ void Lookout::Begin(GroupOperation* operation) {
   Arm();
 }
 
-void Lookout::End(GroupOperation* operation, const Status& status) {
+void MessageRecorder::End(GroupOperation* operation, const Status& status) {
   if (operation->record == nullptr) return;
   const uint64_t bytes = status.ok() ? BytesOf(operation->spec) : 0;
   const bool sets_up = PlaceOf(operation->print, operation->given_turn.has_value()) == OpRecord::kAgreement;
@@ -41,12 +60,12 @@ void Lookout::End(GroupOperation* operation, const Status& status) {
   operation->record.reset();
 }
 
-void Lookout::Arm() {
+void MessageRecorder::Arm() {
   if (timer_ == nullptr) timer_ = std::make_unique<reactor::Timer>([this] { Look(); });
   if (!timer_->armed()) home_.Arm(timer_.get(), kLookNs);
 }
 
-void Lookout::Look() {
+void MessageRecorder::Look() {
   bool is_any = false;
   table_->ForRunning([this, &is_any](const GroupOperation* operation) {
     if (operation->record == nullptr || operation->runner == nullptr) return;
