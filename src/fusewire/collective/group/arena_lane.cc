@@ -180,8 +180,9 @@ void ArenaLane::ServeJob(TurnJob* job) {
   FUSEWIRE_DCHECK(job->state == TurnJob::State::kQueued);
   job->state = TurnJob::State::kServing;
   service_ = Service{job->turn, job->number, std::nullopt};
-  Arena* const arena = session_.ArenaOf(job->epoch);                                // it stays until Release
-  const std::shared_ptr<Agreement> agreement = session_.BeginAgreeing(job->epoch);  // shared as its session's says
+  // The arena stays until Release. shared_ptr: see arena_session.h.
+  Arena* const arena = session_.ArenaOf(job->epoch);
+  const std::shared_ptr<Agreement> agreement = session_.BeginAgreeing(job->epoch);
   mutex_.Unlock();
   recorder_.Begin(job->operation);
   const bool has_ended = Serve(*job, arena, agreement.get());
@@ -306,7 +307,8 @@ bool ArenaLane::Cancel(uint64_t number, const Status& why) {
     if (!service_->reason.has_value()) service_->reason = why;
     service_->is_given_up = true;
     session_.Interrupt();
-    const std::shared_ptr<Agreement> agreement = session_.agreement();  // its owner may drop it without the lock
+    // shared_ptr: its owner may drop it once the lock is released.
+    const std::shared_ptr<Agreement> agreement = session_.agreement();
     lock.Unlock();
     if (agreement != nullptr) agreement->messages.Cancel();
     if (agreement != nullptr) agreement->gathering.Cancel();

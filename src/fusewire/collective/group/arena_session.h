@@ -77,8 +77,9 @@ class ArenaSession {
   uint32_t epoch_ = 0;
   uint64_t served_turns_ = 0;
   uint64_t messages_from_ = kNever;
-  bool agreement_failed_ = false;         // at another rank
-  std::shared_ptr<Agreement> agreement_;  // shared with the thread that agrees, and with one that calls it off
+  bool agreement_failed_ = false;  // at another rank
+  // Shared with the thread that agrees, and with one that calls it off.
+  std::shared_ptr<Agreement> agreement_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Arena> retired_;
 };
