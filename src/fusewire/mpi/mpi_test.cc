@@ -172,7 +172,7 @@ TEST(MpiWorld, SplitsByColourInTheOrderOfKeys) {
   EXPECT_THAT(found[3], ElementsAre(3, 1));
 }
 
-TEST(MpiWorld, SomeRanksMakeWhatTheyExpectWithoutTheOthers) {
+TEST(MpiWorld, SomeRanksMakeACommunicatorWithoutTheOthers) {
   Crew crew(3);
   crew.Run(
       [](World& world, int rank) {
@@ -200,7 +200,7 @@ TEST(MpiWorld, RanksThatMakeDifferentCommunicatorsAreTold) {
   });
 }
 
-TEST(MpiWorld, ARankThatDoesNotComeIsNamed) {
+TEST(MpiWorld, AMissingRankIsNamed) {
   Crew crew(2, 300'000'000);
   const Handle made = crew.world(0).Split(0, 0);
   float value = 1;
@@ -284,7 +284,7 @@ TEST(MpiCollectives, OneArrayAsInputAndResult) {
   });
 }
 
-TEST(MpiCollectives, WhatIsNotServedIsRefusedAtOnce) {
+TEST(MpiCollectives, UnsupportedCallsAreRefusedAtOnce) {
   Crew crew(1);
   World& world = crew.world(0);
   std::complex<float> number;
@@ -347,7 +347,7 @@ TEST(MpiMessages, AFailureReachesRanksThatWaitForOthers) {
   });
 }
 
-TEST(MpiMessages, WhatIsNotServedIsRefusedAtOnce) {
+TEST(MpiMessages, UnsupportedCallsAreRefusedAtOnce) {
   Crew crew(2);
   World& world = crew.world(0);
   char data = 0;

@@ -130,7 +130,7 @@ void KillOneOf(uint64_t seed) {
 }
 
 // Under a sanitizer each process starts slowly; see TEST_TIMEOUT_S.
-TEST(ArenaDeath, KilledAtAnyMomentOfAnAllReduceEverySurvivorNamesTheRank) {
+TEST(ArenaDeath, EverySurvivorNamesARankKilledDuringAnAllReduce) {
   for (uint64_t seed = 1; seed <= (kSanitized ? 15 : 50) && !HasFailure(); ++seed) KillOneOf(seed);
 }
 

@@ -57,7 +57,7 @@ struct World {
 };
 
 // One that is left alone compared its own post with a second rank's, which there is not.
-TEST(ArenaLiar, ARankThatIsAloneIsNotToldWhatItWants) {
+TEST(ArenaLiar, ARankAloneIgnoresWhatItsPostSays) {
   World world(1);
   uint64_t word = 0;
   world.Beside(
@@ -75,7 +75,7 @@ TEST(ArenaLiar, ARankThatIsAloneIsNotToldWhatItWants) {
 
 // The liar comes to every meeting with rank 0's call, and claims to send itself more than any array can hold. Rank 0
 // used to meet it once for each part of that.
-TEST(ArenaLiar, WhatARankSendsToItselfIsItsOwnAffair) {
+TEST(ArenaLiar, TheSizeThatARankSendsToItselfIsNotTrusted) {
   World world(2);
   ArenaLiar& liar = *world.liar;
   const auto come = [&liar] {

@@ -235,7 +235,7 @@ TEST(Arena, AllToAllOfUnevenParts) {
   }
 }
 
-TEST(Arena, AMismatchNamesBothRanksOnAllRanksAndTheGroupGoesOn) {
+TEST(Arena, AMismatchNamesBothRanksAndTheArenaStaysUsable) {
   Crew::RunThreads(4, {}, [](Arena& arena) {
     std::vector<float> array(100, 1);
     const Status status = arena.rank() == 2 ? Barrier(arena) : AllReduce(arena, {}, Whole(array), Whole(array));
@@ -258,7 +258,7 @@ TEST(Arena, AllToAllSizesThatContradictAreNamedOnAllRanks) {
   });
 }
 
-TEST(Arena, WhoDoesNotComeIsNamedAtTheDeadline) {
+TEST(Arena, TheDeadlineNamesTheMissingRank) {
   std::atomic<int> done{0};
   Crew::RunThreads(3, {}, [&done](Arena& arena) {
     EXPECT_TRUE(Barrier(arena).ok());
@@ -274,7 +274,7 @@ TEST(Arena, WhoDoesNotComeIsNamedAtTheDeadline) {
   });
 }
 
-TEST(Arena, WrongArraysAreRefusedBeforeAnybodyMeets) {
+TEST(Arena, WrongArraysAreRefusedBeforeTheMeeting) {
   Crew::RunThreads(1, {}, [](Arena& arena) {
     std::vector<float> four(4), five(5);
     EXPECT_EQ(AllReduce(arena, {}, Whole(four), Whole(five)).code(), Code::kInvalid);
@@ -290,14 +290,14 @@ TEST(Arena, WrongArraysAreRefusedBeforeAnybodyMeets) {
   });
 }
 
-TEST(Arena, OtherOptionsThanTheMakersAreRefused) {
+TEST(Arena, DifferentOptionsAreRefused) {
   Crew crew(2, {});
   ArenaOptions other;
   other.one_shot_bytes = 4096;
   EXPECT_EQ(Arena::Join(crew.SeatOf(0), other).status().code(), Code::kRefused);
 }
 
-TEST(Arena, MemoryThatCouldBeCutShortIsRefused) {
+TEST(Arena, MemoryThatIsTooSmallIsRefused) {
   Crew crew(2, {});
   ArenaSeat seat = crew.SeatOf(0);
   Result<int> small = CreateArenaMemory(1, {});

@@ -64,7 +64,7 @@ TEST(Loans, SmallArraysAreNotLent) {
   });
 }
 
-TEST(Loans, WhatIsInSeveralPiecesGoesThroughShares) {
+TEST(Loans, ArraysInSeveralPiecesGoThroughShares) {
   Crew::RunThreads(2, Lending(LoanRule::kAlways), [](Arena& arena) {
     std::vector<float> mine(kCount), all(2 * kCount);
     std::iota(mine.begin(), mine.end(), static_cast<float>(arena.rank()));
@@ -81,7 +81,7 @@ TEST(Loans, WhatIsInSeveralPiecesGoesThroughShares) {
   });
 }
 
-TEST(Loans, ARankThatKnowsNoProcessIsRespected) {
+TEST(Loans, ARankThatKnowsNoProcessReadsNoMemory) {
   Crew crew(2, Lending(LoanRule::kAlways));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 2; ++rank) {
@@ -98,7 +98,7 @@ TEST(Loans, ARankThatKnowsNoProcessIsRespected) {
 
 // Memory that a rank has given back in the middle of a call, against all promises: the one that reads it gets an error,
 // and neither waits for ever. The address stays taken, or another thread's memory may come to lie there.
-TEST(Loans, MemoryThatIsNotThereIsAnErrorThatNamesTheRank) {
+TEST(Loans, UnmappedMemoryIsAnErrorThatNamesTheRank) {
   const size_t bytes = size_t{64} << 10;
   void* gone = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(gone, MAP_FAILED);
@@ -121,7 +121,7 @@ TEST(Loans, MemoryThatIsNotThereIsAnErrorThatNamesTheRank) {
 }
 
 // A mismatch is found before anybody reads.
-TEST(Loans, ADifferentCallIsNamedAndTheNextOneGoesOn) {
+TEST(Loans, ADifferentCallIsNamedAndTheNextOneSucceeds) {
   Crew::RunThreads(3, Lending(LoanRule::kAlways), [](Arena& arena) {
     GatherChecked(arena);
     std::vector<float> array(kCount, 1);

@@ -28,7 +28,7 @@ TEST(ArenaLane, OpensWithTheFirstOperationAndStaysOpen) {
   });
 }
 
-TEST(ArenaLane, IsNotThereWhereOneRankSharesNoMemoryOrHostsDiffer) {
+TEST(ArenaLane, IsNotUsedIfARankSharesNoMemoryOrHostsDiffer) {
   for (const bool tcp : {true, false}) {
     GroupOptions options = OneHost(2);
     if (!tcp) options.places.hosts[1] = 4;
@@ -40,7 +40,7 @@ TEST(ArenaLane, IsNotThereWhereOneRankSharesNoMemoryOrHostsDiffer) {
   }
 }
 
-TEST(ArenaLane, WhatIsStartedRunsInTheOrderOfCalls) {
+TEST(ArenaLane, StartedOperationsRunInTheOrderOfCalls) {
   constexpr int kRanks = 3;
   constexpr size_t kOperations = 200;
   Party party(kRanks, pipe::TransportChoice::kAuto, OneHost(kRanks));
@@ -67,7 +67,7 @@ TEST(ArenaLane, WhatIsStartedRunsInTheOrderOfCalls) {
   });
 }
 
-TEST(ArenaLane, ACallThatCannotBeMadeIsHeardEverywhereAndTheArenaStays) {
+TEST(ArenaLane, AnInvalidCallFailsAtEveryRankAndTheArenaStays) {
   Party party(3, pipe::TransportChoice::kAuto, OneHost(3));
   party.Run([](int rank, Group& group) {
     ExpectSum(group);
@@ -90,7 +90,7 @@ TEST(ArenaLane, ACallThatCannotBeMadeIsHeardEverywhereAndTheArenaStays) {
 }
 
 // Of the same bytes, and yet not the same.
-TEST(ArenaLane, TypesAreComparedOfWhatOnlyMovesToo) {
+TEST(ArenaLane, TypesAreComparedAlsoWithoutAReduction) {
   Party party(2, pipe::TransportChoice::kAuto, OneHost(2));
   party.Run([](int rank, Group& group) {
     for (const CollectiveKind kind :
@@ -142,7 +142,7 @@ TEST(ArenaLane, CancelEndsWhatWaitsAndWhatRuns) {
   }
 }
 
-TEST(ArenaLane, WhoWaitsBehindOthersEndsByItsOwnDeadline) {
+TEST(ArenaLane, AQueuedCallEndsByItsOwnDeadline) {
   Party party(2, pipe::TransportChoice::kAuto, OneHost(2));
   std::atomic<bool> late{true};
   party.Run([&late](int rank, Group& group) {
@@ -169,7 +169,7 @@ TEST(ArenaLane, WhoWaitsBehindOthersEndsByItsOwnDeadline) {
 }
 
 // Its deadline counts from the call: what it waited for the arena is not added to what it waits for messages.
-TEST(ArenaLane, AFirstCallThatNobodyJoinsEndsByItsDeadline) {
+TEST(ArenaLane, AFirstCallThatNoRankJoinsEndsByItsDeadline) {
   Party party(2, pipe::TransportChoice::kAuto, OneHost(2));
   Numbers array(10, 1);
   const int64_t began_ns = Clock::Real()->NowNs();
@@ -202,7 +202,7 @@ TEST(ArenaLane, DeadlinesMissedAtRandomNeverHangAndNeverMixOperations) {
   }
 }
 
-TEST(ArenaLane, AfterAShrinkThoseWhoAreLeftShareAnother) {
+TEST(ArenaLane, TheSurvivorsOfAShrinkShareANewArena) {
   Party party(3, pipe::TransportChoice::kAuto, OneHost(3));
   party.Run([](int rank, Group& group) {
     ExpectSum(group);
@@ -215,7 +215,7 @@ TEST(ArenaLane, AfterAShrinkThoseWhoAreLeftShareAnother) {
 
 // A rank that answers turn 0 with a name that has no end, as one without an arena can: read to its end, it would be
 // read beyond the words that ranks tell each other. AddressSanitizer sees it.
-TEST(ArenaLane, ANameWithoutAnEndIsANameOfNobody) {
+TEST(ArenaLane, AnUnterminatedGatheringNameIsNotFound) {
   GroupOptions options = OneHost(2);
   Party honest(2, pipe::TransportChoice::kAuto, options);
   options.name = "party";

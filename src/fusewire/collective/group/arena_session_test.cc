@@ -40,7 +40,7 @@ TEST(ArenaSession, OneRankAloneUsesMessages) {
   EXPECT_EQ(session.BeginAgreeing(0), nullptr);
 }
 
-TEST(ArenaSession, AFailureElsewhereCallsOffTheGatheringAlsoBeforeItBegins) {
+TEST(ArenaSession, AFailureElsewhereCancelsTheGatheringAlsoBeforeItBegins) {
   for (const bool before : {true, false}) {
     ArenaSession session;
     session.Reopen(0, true, false);
@@ -81,7 +81,7 @@ TEST(ArenaSession, TheTurnsOfAnEpochDoNotCountInTheNextOne) {
 }
 
 // Drives a session through random events, as the threads of a lane may; Enter asserts that each transition is legal.
-TEST(ArenaSession, HoldsItsPromisesInRandomOrdersOfEvents) {
+TEST(ArenaSession, KeepsItsInvariantsInRandomOrdersOfEvents) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);

@@ -54,7 +54,7 @@ struct Way {
 
 class GroupCancel : public ::testing::TestWithParam<Way> {};
 
-TEST_P(GroupCancel, EndsTheWaitAtOnceAndTheOthersHearOfIt) {
+TEST_P(GroupCancel, EndsTheWaitAtOnceAndFailsAtTheOtherRanks) {
   int64_t quickest_ns = kForeverNs;
   for (int round = 0; round < kRounds; ++round) {
     Party party(2, pipe::TransportChoice::kAuto, GetParam().has_arena ? OneHost(2) : GroupOptions());
@@ -83,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(In, GroupCancel,
                                            Way{"Messages", false, false}),
                          [](const auto& tested) { return std::string(tested.param.name); });
 
-TEST(GroupCancelled, BehindOthersItLeavesAtOnceAndItsTurnIsServed) {
+TEST(GroupCancelled, AQueuedCallLeavesAtOnceAndItsTurnIsServed) {
   int64_t quickest_ns = kForeverNs;
   for (int round = 0; round < kRounds; ++round) {
     Party party(2, pipe::TransportChoice::kAuto, OneHost(2));
@@ -110,7 +110,7 @@ TEST(GroupCancelled, BehindOthersItLeavesAtOnceAndItsTurnIsServed) {
   EXPECT_LT(quickest_ns, kAtOnceNs);
 }
 
-TEST(GroupCancelled, BeforeItBeginsItFailsInItsPlace) {
+TEST(GroupCancelled, ACancelBeforeTheBeginFailsInItsPlace) {
   for (const bool has_arena : {true, false}) {
     Party party(2, pipe::TransportChoice::kAuto, has_arena ? OneHost(2) : GroupOptions());
     party.Run([has_arena](int rank, Group& group) {

@@ -50,7 +50,7 @@ int64_t TimeToClose(std::unique_ptr<Owner>* owner) {
   return Clock::Real()->NowNs() - since_ns;
 }
 
-TEST_P(GroupClose, IsPromptWhateverIsUnderWay) {
+TEST_P(GroupClose, IsPromptWithOperationsUnderWay) {
   const GroupOptions options = Options(kClosingRanks);
   int64_t slowest_ns = 0;
   for (uint64_t round = 1; round <= kClosingRounds; ++round) {

@@ -131,7 +131,7 @@ Child StartRank(pipe::TransportChoice wire, bool arena, int rank, int victim, si
   return child;
 }
 
-TEST_P(GroupDeath, SurvivorsNameTheKilledShrinkAndGoOn) {
+TEST_P(GroupDeath, SurvivorsNameTheKilledRankShrinkAndContinue) {
   if (GetParam().name == std::string("UcxShm"))
     GTEST_SKIP()
         << "a process that is killed while it writes into UCX's shared queue blocks that queue for good: UCX's limit";

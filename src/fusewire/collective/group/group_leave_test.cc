@@ -16,7 +16,7 @@ namespace {
 
 class GroupLeave : public GroupsOverWires {};
 
-TEST_P(GroupLeave, WhoLeavesAfterItsLastCallHurtsNobody) {
+TEST_P(GroupLeave, LeavingAfterTheLastCallFailsNothing) {
   for (int round = 0; round < 20; ++round) {
     Party party(3, wire(), Options(3));
     party.Run([&party](int rank, Group& group) {
@@ -95,7 +95,7 @@ void NeedOneThatHasLeft(pipe::TransportChoice wire, const GroupOptions& options,
   });
 }
 
-TEST_P(GroupLeave, WhoNeedsOneThatHasLeftIsToldSoAtOnce) {
+TEST_P(GroupLeave, AnOperationThatNeedsALeftRankFailsAtOnce) {
   for (const CollectiveKind kind :
        {CollectiveKind::kAllReduce, CollectiveKind::kBroadcast, CollectiveKind::kAllGather, CollectiveKind::kBarrier}) {
     for (const bool goes : {true, false}) {
@@ -107,7 +107,7 @@ TEST_P(GroupLeave, WhoNeedsOneThatHasLeftIsToldSoAtOnce) {
   }
 }
 
-TEST_P(GroupLeave, WhoWantsItConfirmedWaitsForThoseWhoReceive) {
+TEST_P(GroupLeave, AConfirmedBroadcastWaitsForItsReceivers) {
   Party party(2, wire());
   std::atomic<bool> may_receive{false};
   party.Run([&](int rank, Group& group) {

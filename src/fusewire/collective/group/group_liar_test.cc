@@ -128,7 +128,7 @@ TEST_P(GroupLiarOver, AFingerprintThatDiffersInAnyFieldNamesTheLiar) {
   }
 }
 
-TEST_P(GroupLiarOver, ControlMessagesOutOfOrderBreakNothingThatIsNotTheirs) {
+TEST_P(GroupLiarOver, ControlMessagesOutOfOrderFailOnlyTheirOwnOperations) {
   Liar world(wire());
   world.Learn();
   ControlMessage late = Liar::MessageOf(ControlVerb::kBroken);
@@ -152,7 +152,7 @@ TEST_P(GroupLiarOver, ControlMessagesOutOfOrderBreakNothingThatIsNotTheirs) {
   EXPECT_EQ(world.group->epoch(), 0U);
 }
 
-TEST_P(GroupLiarOver, AMessageTwiceOrOfAnotherCallIsNobodysAnswer) {
+TEST_P(GroupLiarOver, RepeatedAndMisplacedMessagesAreRefused) {
   Liar world(wire());
   const std::string body(100 * sizeof(int64_t), '!');
   for (int turn = 0; turn < 3; ++turn) {
@@ -169,7 +169,7 @@ TEST_P(GroupLiarOver, AMessageTwiceOrOfAnotherCallIsNobodysAnswer) {
 
 FUSEWIRE_OVER_WIRES(GroupLiarOver);
 
-TEST(GroupLiar, WhoBlamesAnotherIsNamedTo) {
+TEST(GroupLiar, TheReporterOfAFailureIsNamedToo) {
   Liar world;
   ControlMessage message = Liar::MessageOf(ControlVerb::kFailed);
   message.status = Status::Unavailable("it was not me").Peer("rank 0 (honest)");
@@ -182,14 +182,14 @@ TEST(GroupLiar, WhoBlamesAnotherIsNamedTo) {
   EXPECT_EQ(status.peer(), "rank 0 (honest)");
 }
 
-TEST(GroupLiar, WhoTakesUsForDeadIsNamed) {
+TEST(GroupLiar, ARankThatReportsUsDeadIsNamed) {
   Liar world;
   world.Learn();
   world.Tell(Liar::MessageOf(ControlVerb::kVote, {true, false}));
   ExpectNamed(world.group->Shrink(5 * kSecondNs));
 }
 
-TEST(GroupLiar, VotesWithoutEndAreAnsweredByFew) {
+TEST(GroupLiar, AFloodOfVotesIsAnsweredRarely) {
   Liar world;
   world.Learn();
   world.Tell(Liar::MessageOf(ControlVerb::kVote, {false, false}));
@@ -202,7 +202,7 @@ TEST(GroupLiar, VotesWithoutEndAreAnsweredByFew) {
   EXPECT_LE(world.messages.load(), static_cast<int>(kUnexpectedBytes / bytes) + 20);
 }
 
-TEST(GroupLiar, WhoWasShrunkAwaySaysNothingMore) {
+TEST(GroupLiar, MessagesOfARemovedRankAreIgnored) {
   Liar world;
   world.Learn();
   for (const uint64_t round : {0, 1}) world.Tell(Liar::MessageOf(ControlVerb::kVote, {false, true}, round));
@@ -261,7 +261,7 @@ TEST(GroupLiar, NonsenseInPlaceOfAControlMessageBreaksTheGroupAndNamesTheLiar) {
   }
 }
 
-TEST(GroupLiar, ControlMessagesAndFingerprintsSurviveTheWireAndNoiseDoesNotSurviveThem) {
+TEST(GroupLiar, ControlMessagesAndFingerprintsRoundTripAndRejectNoise) {
   Random random(7);
   ControlMessage message;
   message.verb = ControlVerb::kDecided;

@@ -171,7 +171,7 @@ TEST(GroupMonitor, ShortOperationsInAnArenaAreCountedAndNotRecorded) {
   EXPECT_EQ(RowsOf("rank:1", "all-reduce i32 17").size(), 1u);
 }
 
-TEST_P(OneHostOrNot, AWaitThatLastsNamesTheRanksThatHaveNotCome) {
+TEST_P(OneHostOrNot, ALongWaitNamesTheMissingRanks) {
   Party party(4, pipe::TransportChoice::kAuto, Options(4));
   ShowAll(party);
   const size_t count = GetParam() ? 22 : 23;

@@ -150,7 +150,7 @@ TEST(GroupSimulation, ADeadHostIsNamedWhenItsPipeEnds) {
 }
 
 // In a chain, a rank can name only the one that it waits for; and that one may be notified before its own deadline.
-TEST(GroupSimulation, TheOneInTheMiddleOfAChainSaysForWhomItWaits) {
+TEST(GroupSimulation, ARankInTheMiddleOfAChainNamesTheRankItWaitsFor) {
   Simulated sim(3, 1);
   std::vector<std::vector<int64_t>> arrays(2, std::vector<int64_t>(5000));
   for (const int rank : {1, 0}) {
@@ -169,7 +169,7 @@ TEST(GroupSimulation, TheOneInTheMiddleOfAChainSaysForWhomItWaits) {
       << sim.outcomes[0].ToString();
 }
 
-TEST(GroupSimulation, WhoHasNotBegunBehindAnotherOfItsKeySaysForWhomThatWaits) {
+TEST(GroupSimulation, AnOperationQueuedByKeyNamesTheRankItsPredecessorWaitsFor) {
   Simulated sim(2, 1);
   std::vector<std::vector<int64_t>> arrays(2, std::vector<int64_t>(10));
   std::vector<Status> ended;
@@ -187,7 +187,7 @@ TEST(GroupSimulation, WhoHasNotBegunBehindAnotherOfItsKeySaysForWhomThatWaits) {
 }
 
 // A rank that fails notifies all, unless it lies.
-TEST(GroupSimulation, AFailureThatOneAloneWasToldOfComesWithItsReasonToTheOthers) {
+TEST(GroupSimulation, AFailureSentToOneRankReachesTheOthersWithItsReason) {
   uint64_t control_tag = 0;
   Simulated sim(3, 1);
   std::vector<std::vector<int64_t>> arrays(3, std::vector<int64_t>(60000));
@@ -215,7 +215,7 @@ TEST(GroupSimulation, AFailureThatOneAloneWasToldOfComesWithItsReasonToTheOthers
   }
 }
 
-TEST(GroupSimulation, WhoseMessageIsRefusedWaitsForTheReasonUntilItsDeadlineOnly) {
+TEST(GroupSimulation, ARefusedSenderWaitsForTheReasonUntilItsDeadline) {
   Simulated sim(2, 1);
   sim.world.at("w1").HandleOffers(
       0, UINT64_MAX, [](const p2p::Offer&) { return p2p::OfferAnswer::Refuse(Status::Overloaded("not now")); });

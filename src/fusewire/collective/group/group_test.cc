@@ -220,7 +220,7 @@ TEST(Group, EveryAlgorithmOfAnAllReduceAverages) {
 }
 
 // A guess about hosts that is not the same everywhere is an error, not a hang.
-TEST(Group, RanksThatPlaceEachOtherDifferentlyHearOfIt) {
+TEST(Group, RanksWithDifferentPlacesGetAnError) {
   GroupOptions options;
   options.places.hosts = {0, 0, 1, 1};
   options.table = ParseTable("all-reduce 4 1000 two-level 4096").value();
@@ -247,7 +247,7 @@ TEST(Group, RanksThatPlaceEachOtherDifferentlyHearOfIt) {
 }
 
 // Both ranks hear what each of them wants, and the group goes on.
-TEST_P(Groups, DifferentWishesAreAnErrorThatNamesBoth) {
+TEST_P(Groups, DifferentRequestsAreAnErrorThatNamesBoth) {
   Party party(3, wire(), Options(3));
   party.Run([](int rank, Group& group) {
     for (const uint64_t key : {0, 7}) {
@@ -277,7 +277,7 @@ TEST_P(Groups, DifferentWishesAreAnErrorThatNamesBoth) {
   });
 }
 
-TEST_P(Groups, ListsThatBeginWithAnEmptyPieceAreNotTakenForOneArray) {
+TEST_P(Groups, AnEmptyFirstPieceDoesNotMakeTwoListsOneArray) {
   Party party(2, wire(), Options(2));
   party.Run([](int rank, Group& group) {
     Array from = Brought(rank, 10), to(10, -7);
@@ -288,7 +288,7 @@ TEST_P(Groups, ListsThatBeginWithAnEmptyPieceAreNotTakenForOneArray) {
   });
 }
 
-TEST_P(Groups, CancelEndsTheOperationEverywhereAndTheGroupGoesOn) {
+TEST_P(Groups, CancelEndsTheOperationAtAllRanksAndTheGroupContinues) {
   Party party(3, wire(), Options(3));
   std::atomic<bool> cancelled{false};
   party.Run([&cancelled](int rank, Group& group) {
@@ -323,7 +323,7 @@ TEST_P(Groups, CancelEndsTheOperationEverywhereAndTheGroupGoesOn) {
   });
 }
 
-TEST_P(Groups, ADeadlineNamesWhoIsLate) {
+TEST_P(Groups, ADeadlineNamesTheLateRank) {
   Party party(2, wire(), Options(2));
   Array array(10);
   CollectiveSpec spec = Want(CollectiveKind::kAllReduce, {10}, Pieces(), Of(array));
@@ -342,7 +342,7 @@ TEST_P(Groups, ADeadlineNamesWhoIsLate) {
   });
 }
 
-TEST_P(Groups, SurvivorsNameTheDeadShrinkAndGoOn) {
+TEST_P(Groups, SurvivorsNameTheDeadRankShrinkAndContinue) {
   constexpr int kMembers = 4;
   Party party(kMembers, wire(), Options(kMembers));
   party.Run([](int rank, Group& group) {
@@ -370,7 +370,7 @@ TEST_P(Groups, SurvivorsNameTheDeadShrinkAndGoOn) {
   killer.join();
 }
 
-TEST_P(Groups, AbortIsHeardEverywhereAndShrinkBeginsAnew) {
+TEST_P(Groups, AbortFailsAllRanksAndShrinkContinues) {
   Party party(3, wire(), Options(3));
   party.Run([](int rank, Group& group) {
     Array array(10);
@@ -461,7 +461,7 @@ TEST_P(Groups, CallsWithAndWithoutAKeyTakeTurns) {
 }
 
 // 64 MB are under way, cut into pieces, while small ones come and go.
-TEST_P(Groups, TheSmallPassTheLarge) {
+TEST_P(Groups, SmallOperationsPassLargeOnes) {
   Party party(2, wire(), Options(2));
   party.Run([](int rank, Group& group) {
     Array large = Brought(rank, 4u << 20), small(10);

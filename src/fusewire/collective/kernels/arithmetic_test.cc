@@ -137,7 +137,7 @@ TEST(Arithmetic, ToMayBeASource) {
   }
 }
 
-TEST(Arithmetic, NanWinsAndTheFirstOfEqualsStays) {
+TEST(Arithmetic, NanWinsAndTheFirstOfEqualsIsKept) {
   Reduction reduction;
   reduction.op = Op::kMin;
   for (const Level level : {Level::kScalar, Level::kBase, BestLevel()}) {
@@ -180,7 +180,7 @@ TEST(Arithmetic, AUsersFunctionIsCalledInTheOrderOfTheSources) {
   EXPECT_EQ(to[1], 456);
 }
 
-TEST(Halves, EveryHalfSurvivesTheWayThereAndBack) {
+TEST(Halves, EveryHalfRoundTrips) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<uint16_t>(bits);
     if (!std::isnan(HalfToFloat(half))) {

@@ -59,7 +59,7 @@ TEST(Choice, TheModelCountsWhatSchedulesSend) {
   }
 }
 
-TEST(Choice, SmallOnesTakeFewWaysAndLargeOnesMoveFewBytes) {
+TEST(Choice, SmallArraysTakeFewMessagesAndLargeOnesMoveFewBytes) {
   const LinkCost cost;
   EXPECT_EQ(Choose(CollectiveKind::kAllReduce, 4, 64, cost, {}, false).algorithm, Algorithm::kOneShot);
   EXPECT_EQ(Choose(CollectiveKind::kAllReduce, 64, 64, cost, {}, false).algorithm, Algorithm::kRecursiveDoubling);
@@ -74,7 +74,7 @@ TEST(Choice, SmallOnesTakeFewWaysAndLargeOnesMoveFewBytes) {
   EXPECT_EQ(large.segment_bytes, size_t{1} << 20);
 }
 
-TEST(Choice, RanksThatShareHostsGoInTwoLevels) {
+TEST(Choice, RanksThatShareHostsUseTwoLevels) {
   const LinkCost cost;
   Places places;
   for (int rank = 0; rank < 16; ++rank) places.hosts.push_back(rank / 4);
@@ -96,7 +96,7 @@ TEST(Choice, RanksThatShareHostsGoInTwoLevels) {
   EXPECT_EQ(measured.between, Algorithm::kOneShot);
 }
 
-TEST(Choice, ReproducibleMeansReproducible) {
+TEST(Choice, ReproducibleChoosesOrderedAlgorithmsOnly) {
   for (const int n : {2, 8, 64}) {
     for (size_t bytes = 4; bytes <= 64 << 20; bytes *= 16) {
       const Choice choice = Choose(CollectiveKind::kAllReduce, n, bytes, {}, {}, true);
@@ -105,7 +105,7 @@ TEST(Choice, ReproducibleMeansReproducible) {
   }
 }
 
-TEST(Choice, ATableOverridesTheModelAndSurvivesTheWayThereAndBack) {
+TEST(Choice, ATableOverridesTheModelAndRoundTrips) {
   const std::string text =
       "# measured\n\nall-reduce 8 4096 binomial 1024\nall-reduce 8 65536 ring 16384 # for long\r\nbroadcast 2 9 chain "
       "1024";
@@ -135,7 +135,7 @@ TEST(Choice, ATableIsParsedStrictly) {
   }
 }
 
-TEST(Choice, AnErrorShortensTheTablesWords) {
+TEST(Choice, AnErrorShortensALongTable) {
   const std::string word(100000, '\x1b');
   for (const std::string& text :
        {word + " 8 1 ring 4096", "all-reduce 8 1 " + word + " 4096", "all-reduce " + word + " 1 ring 1"}) {

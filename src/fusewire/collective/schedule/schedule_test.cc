@@ -246,7 +246,7 @@ std::vector<std::vector<int>> HostsOf(size_t n) {
   return all;
 }
 
-TEST(Schedule, TwoLevelsWhereverRanksStand) {
+TEST(Schedule, TwoLevelsForEveryPlacementOfRanks) {
   size_t played = 0;
   for (const CollectiveKind kind :
        {CollectiveKind::kAllReduce, CollectiveKind::kBroadcast, CollectiveKind::kReduce, CollectiveKind::kAllGather}) {
@@ -303,7 +303,7 @@ TEST(Schedule, TwoLevelsSendNoMoreBetweenHostsThanOneRankOfEachWould) {
   EXPECT_EQ(crossing(CollectiveKind::kAllGather, Algorithm::kDirect, 100), 12U * 16 * 100);
 }
 
-TEST(Schedule, LoadsAreWhatTheTableInTheDocumentSays) {
+TEST(Schedule, LoadsMatchTheTableInTheDocumentation) {
   Totals totals;
   Play({CollectiveKind::kAllReduce, Algorithm::kBinomial, 8, 0, {800}, true, 8}, Sum, 1, &totals);
   EXPECT_EQ(totals.messages, 14U);
@@ -362,7 +362,7 @@ TEST(Schedule, AReductionIsMarkedLastOnceForEachElementThatIsReduced) {
   }
 }
 
-TEST(Schedule, WhatCannotBeAskedForIsRefused) {
+TEST(Schedule, InvalidRequestsAreRefused) {
   Request request;
   request.kind = CollectiveKind::kAllReduce;
   request.algorithm = Algorithm::kChain;
