@@ -8,9 +8,7 @@
 
 #include "fusewire/base/clock.h"
 #include "fusewire/mpi/abi.h"
-#include "fusewire/mpi/collectives.h"
-#include "fusewire/mpi/errors.h"
-#include "fusewire/mpi/messages.h"
+#include "fusewire/mpi/operations.h"
 #include "fusewire/mpi/world.h"
 
 using fusewire::mpi::Fail;

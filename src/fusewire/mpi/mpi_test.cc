@@ -15,9 +15,7 @@
 #include <vector>
 
 #include "fusewire/mpi/abi.h"
-#include "fusewire/mpi/collectives.h"
-#include "fusewire/mpi/errors.h"
-#include "fusewire/mpi/messages.h"
+#include "fusewire/mpi/operations.h"
 #include "fusewire/mpi/world.h"
 
 // NOLINTBEGIN(readability-identifier-naming): MPItrampoline's names
