@@ -20,8 +20,8 @@
 
 namespace fusewire::mpi {
 
-// An error is its class, and the text that MPI_Error_string gives for it on the thread where it came up. Keeps the text,
-// and returns the class.
+// An error is its class, and the text that MPI_Error_string gives for it on the thread where it came up.
+// Keeps the text, and returns the class.
 int Fail(int error_class, std::string text);
 // Of a code of the C API, whose text is fusewire_error(). `what`: what failed, in front of it.
 int FailAs(int code, const std::string& what);
