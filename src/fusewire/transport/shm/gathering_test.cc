@@ -20,8 +20,8 @@
 
 #include "fusewire/base/clock.h"
 #include "fusewire/reactor/cancel.h"
+#include "fusewire/transport/lab_test.h"
 #include "fusewire/transport/shm/knock.h"
-#include "fusewire/transport/tcp/own_network_test.h"
 
 namespace fusewire::transport {
 namespace {
@@ -150,7 +150,7 @@ TEST(Gathering, ANeighbourOfAnotherContainerGetsNothingAndHindersNobody) {
   ASSERT_EQ(pipe2(ready, O_CLOEXEC), 0);
   const pid_t child = fork();
   if (child == 0) {
-    if (unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) _exit(kNotHere);
+    if (!OwnNamespace(CLONE_NEWPID)) _exit(kNotHere);
     const pid_t apart = fork();
     if (apart == 0) _exit(KnockAsNumberOne(gathering.value()->name(), ready[1]));
     int status = 0;
