@@ -10,9 +10,9 @@ import sys
 import time
 
 import pytest
-from cluster import free_addresses
 from conftest import DEADLINE_S, FUSEWIRE, clean_environment, process, run_to_end
 from hostile import FalseRankZero, Stranger, stranger_at
+from processes import free_addresses, wait_until
 
 from fusewire.cli import frames, meeting
 from fusewire.cli.inside import STRANGERS
@@ -288,9 +288,6 @@ def test_a_job_of_a_true_rank_0_works(victim):
     one = victim(SECRET, SECRET)
     one.rank_zero.meet()
     one.rank_zero.send(one.rank_zero.sealed(START))
-    until = time.monotonic() + DEADLINE_S
-    while not one.has_run:
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    wait_until(lambda: one.has_run, DEADLINE_S, "the program has run")
     one.rank_zero.line.shutdown(socket.SHUT_RDWR)
     assert "rank 0 has closed the connection" in one.ends()

@@ -10,8 +10,8 @@ import threading
 
 import numpy as np
 import pytest
-from cluster import free_addresses
 from conftest import ROOT, clean_environment, process, run_to_end
+from processes import free_addresses
 
 import fusewire.collective as fw
 from fusewire import _native, p2p

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A lab for tests: hosts, which are network namespaces, and links between them. The Python tests have the same in
-// tests/lab/lab.py. Home: the thread that makes a host, and a thread of its own for each link. Owns: the namespaces;
+// tests/python/lab.py. Home: the thread that makes a host, and a thread of its own for each link. Owns: the namespaces;
 // they end with their last thread, so that a test that is killed leaves nothing behind. Fails: where the system does
 // not let this user make namespaces; the caller skips its test.
 #pragma once
