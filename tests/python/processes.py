@@ -11,7 +11,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from typing import IO, TypeVar
 
 Found = TypeVar("Found")
 # A test says what is set; what the machine has set must not get in.
@@ -52,7 +52,7 @@ def process(
     command: list[object],
     cwd: pathlib.Path | None = None,
     environment: Mapping[str, str] | None = None,
-    stderr: int = subprocess.PIPE,
+    stderr: int | IO[str] = subprocess.PIPE,
 ) -> Iterator[subprocess.Popen[str]]:
     """A process in its own session, with a pipe for its output; the whole session is killed when the block ends."""
     with subprocess.Popen(
