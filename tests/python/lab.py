@@ -110,8 +110,8 @@ class Host:
 class Link:
     """The cable between a host's eth0 and the middle of the lab."""
 
-    def __init__(self, middle: Host, name: str) -> None:
-        self._middle, self._name = middle, name
+    def __init__(self, middle: Host, name: str, host: Host) -> None:
+        self._middle, self._name, self._host = middle, name, host
 
     def set_up(self, up: bool) -> None:
         """Pulls the cable, or puts it back."""
@@ -121,6 +121,14 @@ class Link:
         """To the host: "1mbit". None: no limit any more."""
         change, limit = ("add", f"tbf rate {rate} burst 16k latency 2s") if rate else ("del", "")
         self._middle.run(*f"tc qdisc {change} dev {self._name} root {limit}".split())
+
+    def lose(self, percent: int) -> None:
+        """Of the packets to the host, at random; this needs the command nft. 0: no more."""
+        rules = (
+            "add table ip loss; add chain ip loss in { type filter hook input priority 0; };"
+            f"add rule ip loss in numgen random mod 100 < {percent} drop"
+        )
+        self._host.run("nft", rules if percent else "delete table ip loss")
 
 
 class Lab:
@@ -180,7 +188,7 @@ class Lab:
         host.ip("link set eth0 up")
         if self._router and self._forwards:
             host.ip(f"route add default via {NET}.{number + 1}.1")
-        self.links.append(Link(self.middle, link))
+        self.links.append(Link(self.middle, link, host))
         host.go()
 
     def cut(self, source: Host, target: Host) -> None:
