@@ -46,7 +46,7 @@ def why_not() -> str:
 
 
 def leave(kinds: int) -> None:
-    """Moves this process into namespaces of its own: MOUNTS | NETWORK. A network has its loopback interface up."""
+    """Moves this process into namespaces of its own: MOUNTS | NETWORK. The network's loopback interface is up."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(kinds) != 0:
         raise OSError(ctypes.get_errno(), f"unshare: {os.strerror(ctypes.get_errno())}")
