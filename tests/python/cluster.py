@@ -62,18 +62,11 @@ def done():
 
 
 # For a program that starts servers itself: `ports`, four that nobody has.
-FREE_PORTS = """
-import random, socket
-held = []
-while len(held) < 4:
-    held.append(socket.socket())
-    try:
-        held[-1].bind(("127.0.0.1", random.SystemRandom().randrange(10000, 32000)))
-    except OSError:
-        held.pop().close()
-ports = [each.getsockname()[1] for each in held]
-for each in held:
-    each.close()
+FREE_PORTS = f"""
+import sys
+sys.path.append({str(pathlib.Path(__file__).parent)!r})
+from processes import free_ports
+ports = free_ports(4)
 """
 
 
