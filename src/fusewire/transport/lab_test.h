@@ -28,6 +28,7 @@
 #include <string>
 #include <thread>
 
+#include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/transport/socket_address.h"
 
