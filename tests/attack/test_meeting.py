@@ -133,7 +133,7 @@ def test_connections_that_come_without_end_keep_nobody_out(secret_job):
     assert said.count("a connection is closed") <= 20
 
 
-def test_who_does_not_prove_itself_has_five_seconds(secret_job):
+def test_a_peer_without_a_proof_has_five_seconds(secret_job):
     stranger = stranger_at(secret_job.port, limit_s=30)
     begun = time.monotonic()
     assert b"has not proved itself within 5 s" in stranger.hear_all()

@@ -335,7 +335,7 @@ fw.shutdown()
 
 
 @pytest.mark.parametrize("way", ["arena", "wires", "named"])
-def test_who_waits_can_be_interrupted(tmp_path, way):
+def test_a_waiting_rank_can_be_interrupted(tmp_path, way):
     program = tmp_path / "interrupted.py"
     program.write_text(INTERRUPTED)
     command = [sys.executable, "-m", "fusewire", "run", "--ranks", 2, "--timeout", 60, program, way]

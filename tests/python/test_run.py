@@ -226,7 +226,7 @@ def test_second_signal_kills(run):
     assert launcher.returncode == 143
 
 
-def test_who_does_not_end_when_asked_is_killed(run):
+def test_a_task_that_does_not_end_when_asked_is_killed(run):
     script = SERVE + "exit 0"
     stubborn = 'trap "" TERM; ' + script.replace("exec sleep 1000", "while :; do sleep 0.1; done")
     begun = time.monotonic()

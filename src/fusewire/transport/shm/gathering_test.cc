@@ -77,7 +77,7 @@ TEST(Gathering, ALifeLineSaysThatItsProcessHasEnded) {
   waitpid(child, nullptr, 0);
 }
 
-TEST(Gathering, WhoIsMissingEndsItByTheDeadlineAndACallSooner) {
+TEST(Gathering, AMissingRankEndsItAtTheDeadlineAndACancelSooner) {
   auto gathering = Gathering::Open();
   ASSERT_TRUE(gathering.ok());
   const Fd file(memfd_create("test", MFD_CLOEXEC));
@@ -97,7 +97,7 @@ TEST(Gathering, WhoIsMissingEndsItByTheDeadlineAndACallSooner) {
   EXPECT_EQ(ComeTo("fusewire-gathering-of-nobody", 1, 2, In(kSecondNs), nullptr).status().code(), Code::kUnavailable);
 }
 
-TEST(Gathering, WhoWaitsHearsThatItIsOver) {
+TEST(Gathering, AWaitingRankHearsThatItIsOver) {
   auto gathering = Gathering::Open();
   ASSERT_TRUE(gathering.ok());
   const Fd file(memfd_create("test", MFD_CLOEXEC));
@@ -112,7 +112,7 @@ TEST(Gathering, WhoWaitsHearsThatItIsOver) {
 }
 
 // Twice one number, or a number of another count: no rank of this gathering.
-TEST(Gathering, WhoIsNoRankEndsIt) {
+TEST(Gathering, ANumberOfNoRankEndsIt) {
   auto gathering = Gathering::Open();
   ASSERT_TRUE(gathering.ok());
   const Fd file(memfd_create("test", MFD_CLOEXEC));
@@ -194,7 +194,7 @@ TEST(Gathering, LeavesNothingToProgramsThatAreStarted) {
 }
 
 // The name comes from another rank: it may belong to a listener that never accepts.
-TEST(Gathering, WhoComesToOneThatIsFullHearsOfItInTime) {
+TEST(Gathering, ARankThatComesToAFullOneHearsOfItInTime) {
   const Fd full(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const std::string name = "fusewire-test-full-" + std::to_string(getpid());
   sockaddr_un place = {};

@@ -85,7 +85,7 @@ TEST(PeerProcess, ThatHasEndedHasNotSentAnything) {
   });
 }
 
-TEST(PeerProcess, WhoseNumberAnotherOneHasByNowIsRefused) {
+TEST(PeerProcess, WithAReusedPidIsRefused) {
   Expect([] {
     Fd socket = Met(Nothing);
     const Result<PeerProcess> process = PeerProcess::Of(socket.get());
