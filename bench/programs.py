@@ -11,6 +11,10 @@ from collections.abc import Sequence
 
 from records import BenchError, Figure, Run, Sample
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "python"))
+
+from certificates import Certificates, NoOpenSslError
+
 PORT_DEADLINE_S = 20.0
 CLIENT_DEADLINE_S = 60.0
 
@@ -46,21 +50,11 @@ def protected(protection: str, build_dir: pathlib.Path) -> list[str]:
         return []
     folder = build_dir / "certificates"
     if not (folder / "task.crt").exists():
-        make_certificates(folder)
+        try:
+            Certificates(folder, days=3650).issue("task")
+        except (NoOpenSslError, subprocess.CalledProcessError) as error:
+            raise BenchError(str(error)) from error
     return ["--tls", str(folder)]
-
-
-def make_certificates(folder: pathlib.Path) -> None:
-    """An authority, and a certificate of it for the host "task"; by the command openssl."""
-    folder.mkdir(exist_ok=True)
-    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "3650"]
-    by_authority = ["-CA", folder / "ca.crt", "-CAkey", folder / "ca.key", "-addext", "subjectAltName=DNS:task"]
-    for name, more in (("ca", []), ("task", [*by_authority, "-addext", "basicConstraints=critical,CA:FALSE"])):
-        files = ["-keyout", folder / f"{name}.key", "-out", folder / f"{name}.crt", "-subj", f"/CN={name}"]
-        command = ["openssl", "req", "-x509", *key, *files, *more]
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60, check=False)
-        if done.returncode != 0:
-            raise BenchError(f"{command}: {done.stderr}")
 
 
 def run_once(run: Run, options: argparse.Namespace) -> Sample:

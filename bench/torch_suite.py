@@ -14,14 +14,20 @@ import operator
 import os
 import pathlib
 import shutil
-import signal
-import socket
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterator, Sequence
+from typing import IO
 
 from collective_suite import size_name
 from records import BenchError, Figure, Run, Sample
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "python"))
+
+import lab
+from processes import free_ports, process
 
 HERE = pathlib.Path(__file__).resolve().parent / "torch"
 RUN_DEADLINE_S = 600.0
@@ -85,14 +91,6 @@ def lack_of_mpi(options: argparse.Namespace) -> str:
     return ""
 
 
-def lack_of_namespaces() -> str:
-    words = ["unshare", "--net", "--mount", "ip", "link", "add", "type", "bridge"]
-    if shutil.which("unshare") and shutil.which("ip"):
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        return f"network namespaces are not permitted here: {done.stderr.strip()}" if done.returncode else ""
-    return "unshare and ip are not installed"
-
-
 def chosen_figures(figures: Sequence[Figure], options: argparse.Namespace) -> list[Figure]:
     """Leaves out what this machine can't run, with one line for each."""
     python = python_of(options)
@@ -101,7 +99,7 @@ def chosen_figures(figures: Sequence[Figure], options: argparse.Namespace) -> li
     if lack := lack_of_mpi(options):
         print(f"{lack}: MPI is left out", file=sys.stderr)
         figures = [one for one in figures if one.peer.program != MPI]
-    if lack := lack_of_namespaces():
+    if lack := lab.why_not():
         print(f"{lack}: tcp is left out", file=sys.stderr)
         figures = [one for one in figures if one.variant != "tcp"]
     return list(figures)
@@ -120,86 +118,52 @@ def sizes_of(ranks: int, options: argparse.Namespace) -> list[int]:
 
 # ---- a run ----
 
-# A bridge, and for each rank a namespace whose only link leads to it. All is in the namespaces of this shell, and ends
-# with it.
-HOSTS = """
-set -e
-ranks=$1; shift
-mount -t tmpfs none /run
-mkdir -p /run/netns
-ip link add br0 type bridge
-ip link set br0 up
-for rank in $(seq 0 $((ranks - 1))); do
-  ip netns add rank$rank
-  ip link add to$rank type veth peer name eth0 netns rank$rank
-  ip link set to$rank master br0 up
-  ip -n rank$rank addr add 10.79.0.$((rank + 1))/24 dev eth0
-  ip -n rank$rank link set eth0 up
-  ip -n rank$rank link set lo up
-done
-export MASTER_ADDR=10.79.0.1 GLOO_SOCKET_IFNAME=eth0 FUSEWIRE_BIND=eth0
-for rank in $(seq 1 $((ranks - 1))); do
-  RANK=$rank ip netns exec rank$rank "$@" &
-done
-RANK=0 ip netns exec rank0 "$@"
-wait
-"""
-ONE_HOST = """
-set -e
-ranks=$1; shift
-for rank in $(seq 1 $((ranks - 1))); do
-  RANK=$rank "$@" &
-done
-RANK=0 "$@"
-wait
-"""
 
-
-def free_port() -> int:
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        return int(trial.getsockname()[1])
-
-
-def command_of(run: Run, options: argparse.Namespace) -> list[str]:
-    what, ranks_name, wire = run.case.split()
-    ranks = int(ranks_name[1:])
+def program_of(run: Run, options: argparse.Namespace) -> list[str]:
+    what, ranks, _ = run.case.split()
     program = [str(python_of(options).absolute()), str(HERE / "rank.py"), "--backend", run.program, "--what", what]
     program += ["--seconds", str(options.seconds)]
     if what == "collectives":
-        program += ["--bytes", ",".join(map(str, sizes_of(ranks, options)))]
-    if run.program == MPI:
-        return [*MPIRUN, "-n", str(ranks), *program]
-    if wire == "shm":
-        return ["bash", "-c", ONE_HOST, "ranks", str(ranks), *program]
-    apart = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    return [*apart, "bash", "-c", HOSTS, "ranks", str(ranks), *program]
+        program += ["--bytes", ",".join(map(str, sizes_of(int(ranks[1:]), options)))]
+    return program
+
+
+@contextlib.contextmanager
+def started(run: Run, options: argparse.Namespace, complaints: IO[str]) -> Iterator[list["subprocess.Popen[str]"]]:
+    """The processes of all ranks, the first one first; MPI starts its ranks itself."""
+    _, ranks_name, wire = run.case.split()
+    ranks, program = int(ranks_name[1:]), program_of(run, options)
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1"}
+    variables["MASTER_PORT"] = str(free_ports(1)[0])
+    with contextlib.ExitStack() as stack:
+        if run.program == MPI:
+            commands = [[*MPIRUN, "-n", str(ranks), *program]]
+        elif wire == "shm":
+            commands = [program] * ranks
+        else:
+            hosts = stack.enter_context(lab.Lab(ranks)).hosts
+            commands = [host.words(*program) for host in hosts]
+            variables |= {"MASTER_ADDR": hosts[0].address, "GLOO_SOCKET_IFNAME": "eth0", "FUSEWIRE_BIND": "eth0"}
+        yield [
+            stack.enter_context(process(command, None, variables | {"RANK": str(rank)}, complaints))
+            for rank, command in enumerate(commands)
+        ]
 
 
 def run_once(run: Run, options: argparse.Namespace) -> Sample:
     what, ranks_name, _ = run.case.split()
-    ranks = int(ranks_name[1:])
-    command = command_of(run, options)
-    shared = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, **shared, "OMP_NUM_THREADS": "1"},
-        start_new_session=True,
-    ) as process:
+    ends = time.monotonic() + RUN_DEADLINE_S
+    with tempfile.TemporaryFile("w+") as complaints, started(run, options, complaints) as ranks:
         try:
-            said, complaint = process.communicate(timeout=RUN_DEADLINE_S)
+            said, _ = ranks[0].communicate(timeout=RUN_DEADLINE_S)
+            for rank in ranks[1:] if ranks[0].returncode == 0 else []:
+                rank.wait(ends - time.monotonic())
         except subprocess.TimeoutExpired as error:
-            raise BenchError(f"{' '.join(command[-9:])}: no result within {RUN_DEADLINE_S:.0f} s") from error
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-    if process.returncode != 0:
-        raise BenchError(f"{run.program}, {run.case}: exit {process.returncode}\n{complaint[-3000:]}")
-    return sample_of(said, run, [what] if what in MODELS else wanted_of(ranks, options))
+            raise BenchError(f"{run.program}, {run.case}: no result within {RUN_DEADLINE_S:.0f} s") from error
+        if ranks[0].returncode != 0:
+            complaints.seek(0)
+            raise BenchError(f"{run.program}, {run.case}: exit {ranks[0].returncode}\n{complaints.read()[-3000:]}")
+    return sample_of(said, run, [what] if what in MODELS else wanted_of(int(ranks_name[1:]), options))
 
 
 def wanted_of(ranks: int, options: argparse.Namespace) -> list[str]:

@@ -198,7 +198,7 @@ TEST(StatusPort, AnswersThatNobodyReadsHoldABoundedMemory) {
 }
 
 // The patience is with the whole request: each byte does not begin it anew.
-TEST(StatusPort, WhoeverDripsIsGivenUp) {
+TEST(StatusPort, ARequestThatDripsIsGivenUp) {
   Port::Options options;
   options.patience_ns = kSecondNs;
   std::unique_ptr<Port> port = OpenPort(std::move(options));

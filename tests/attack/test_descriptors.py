@@ -5,9 +5,9 @@ import contextlib
 import sys
 
 import pytest
-from cluster import free_addresses
 from conftest import clean_environment, process, run_to_end
 from hostile import Stranger
+from processes import free_addresses
 
 pytestmark = pytest.mark.once
 

@@ -13,8 +13,9 @@ import time
 import pytest
 from conftest import DEADLINE_S, FUSEWIRE, clean_environment, process, run_to_end
 from hosts import network
+from processes import wait_until
 from test_hosts import HostsRunner
-from test_run import SERVE, Runner, wait_for
+from test_run import SERVE, START_S, Runner
 
 __all__ = ["network"]  # a fixture
 pytestmark = pytest.mark.once
@@ -114,7 +115,7 @@ def test_both_processes_of_a_launcher_are_killed_at_once(run):
         kill(worker, guard)
         launcher.wait(DEADLINE_S)
         assert len(tasks) == 2
-        wait_for(lambda: not set(tasks) & set(run.processes()))
+        wait_until(lambda: not set(tasks) & set(run.processes()), START_S, "the end of the tasks")
         while left := run.processes():
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
@@ -131,7 +132,7 @@ def test_processes_of_a_run_over_ssh_are_killed(run_on_hosts, victims):
             kill(*(here if "guard" in victims else here.values()))
         if "here" not in victims.split():
             kill(*(there if "guard" in victims else there.values()))
-        wait_for(lambda: launcher.poll() is not None)
+        wait_until(lambda: launcher.poll() is not None, START_S, "the end of the launcher")
         run_on_hosts.nothing_is_left()
 
 
@@ -151,11 +152,11 @@ def test_a_process_of_the_callers_is_left_alone(run):
     words = ["sh", "-c", command, "sh", *run.words("--ps", "0", script=FAMILY)]
     with process(words, run.folder, run.environment) as launcher:
         others = int(launcher.stdout.readline())
-        wait_for(lambda: list(run.folder.glob("ready*")))
+        run.wait_for_files("ready*")
         [worker] = run.guards().values()
         kill(worker)
         assert launcher.wait(DEADLINE_S) == -signal.SIGKILL
-        wait_for(lambda: list(run.processes()) == [others])
+        wait_until(lambda: list(run.processes()) == [others], START_S, "the end of all but the others")
         kill(others)
 
 
@@ -163,7 +164,7 @@ def test_no_zombie_while_it_runs_and_none_after(run):
     script = SERVE + "test -e again || { touch again; setsid sleep 1000 & exit 7; }; touch ready; sleep 1000"
     words = run.words("--ps", "0", "--workers", "1", "--restarts", "1", script=script)
     with process(words, run.folder, run.environment) as launcher:
-        wait_for(lambda: (run.folder / "ready").exists())
+        run.wait_for_files("ready")
         assert [stat_of(pid)[0] for pid in run.processes()].count("Z") == 0
         launcher.send_signal(signal.SIGTERM)
         assert launcher.wait(DEADLINE_S) == 143
@@ -183,9 +184,9 @@ def test_the_launcher_stops_and_continues_with_its_terminal(run):
         launcher.stdout.readline()
         [worker] = run.guards().values()
         launcher.send_signal(signal.SIGTSTP)
-        wait_for(lambda: stat_of(worker)[0] == stat_of(launcher.pid)[0] == "T")
+        wait_until(lambda: stat_of(worker)[0] == stat_of(launcher.pid)[0] == "T", START_S, "both are stopped")
         launcher.send_signal(signal.SIGCONT)
-        wait_for(lambda: stat_of(worker)[0] != "T")
+        wait_until(lambda: stat_of(worker)[0] != "T", START_S, "the worker goes on")
         launcher.send_signal(signal.SIGTERM)
         launcher.communicate(timeout=DEADLINE_S)
     assert launcher.returncode == 143

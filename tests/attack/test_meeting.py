@@ -10,9 +10,9 @@ import sys
 import time
 
 import pytest
-from cluster import free_addresses
 from conftest import DEADLINE_S, FUSEWIRE, clean_environment, process, run_to_end
 from hostile import FalseRankZero, Stranger, stranger_at
+from processes import free_addresses, wait_until
 
 from fusewire.cli import frames, meeting
 from fusewire.cli.inside import STRANGERS
@@ -133,7 +133,7 @@ def test_connections_that_come_without_end_keep_nobody_out(secret_job):
     assert said.count("a connection is closed") <= 20
 
 
-def test_who_does_not_prove_itself_has_five_seconds(secret_job):
+def test_a_peer_without_a_proof_has_five_seconds(secret_job):
     stranger = stranger_at(secret_job.port, limit_s=30)
     begun = time.monotonic()
     assert b"has not proved itself within 5 s" in stranger.hear_all()
@@ -288,9 +288,6 @@ def test_a_job_of_a_true_rank_0_works(victim):
     one = victim(SECRET, SECRET)
     one.rank_zero.meet()
     one.rank_zero.send(one.rank_zero.sealed(START))
-    until = time.monotonic() + DEADLINE_S
-    while not one.has_run:
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    wait_until(lambda: one.has_run, DEADLINE_S, "the program has run")
     one.rank_zero.line.shutdown(socket.SHUT_RDWR)
     assert "rank 0 has closed the connection" in one.ends()

@@ -11,9 +11,10 @@ import textwrap
 
 import pytest
 from certificates import Certificates
-from cluster import free_addresses, run_cluster, tasks
+from cluster import run_cluster, tasks
 from conftest import FUSEWIRE, clean_environment, run_python, run_to_end
 from hostile import Tap
+from processes import free_addresses
 
 pytestmark = pytest.mark.once
 

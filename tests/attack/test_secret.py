@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from cluster import free_addresses
 from conftest import FUSEWIRE, clean_environment, run_python, run_to_end
+from processes import free_addresses
 
 from fusewire import collective, p2p
 from fusewire import secret as the_secret

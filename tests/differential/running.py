@@ -23,7 +23,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 import numpy as np
 import tensorflow as tf
-from cluster import free_addresses
+from processes import free_addresses
 from program import STOCK, Program, Step, told
 from tensorflow.core.protobuf import config_pb2
 

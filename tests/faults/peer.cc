@@ -335,10 +335,6 @@ int Main(const Settings& settings) {
   // Ends with the test, however that ends.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (settings.Number("parent", getppid()) != getppid()) return 4;
-  if (settings.Number("own_network", 0) != 0 && unshare(CLONE_NEWNET) != 0) {
-    Say("failed: " + Status::FromErrno(Code::kInvalid, "unshare", errno).ToString());
-    return 3;
-  }
   const Status apart = StandApart(settings.Text("apart"));
   if (!apart.ok()) {
     Say("failed: apart: " + apart.ToString());

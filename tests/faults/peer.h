@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The messages between a test and the peer that it starts: methods over the wire, lines over pipes.
 //   --key=value       host, port, name, cluster, secret, silent_ms, hello_ms, window_bytes, queued_bytes,
-//                     reactors, journal, parent, own_network (1: a network namespace), wire (ucx, tcp, ...),
+//                     reactors, journal, parent, wire (ucx, tcp, ...),
 //                     tls (a folder with task.crt, task.key and ca.crt),
 //                     fds (the hard limit of descriptors; the soft one is a quarter)
 //                     apart (user, pid: a namespace of its own; strangers: a user namespace that knows no user)

@@ -2,30 +2,22 @@
 """Ranks as processes, for tests of fusewire.jax. Only they import jax: each needs its own collectives."""
 
 import atexit
-import contextlib
 import multiprocessing
 import os
 import pathlib
 import queue
 import secrets
 import signal
-import socket
 import time
 import traceback
 from collections.abc import Callable
 from typing import Any
 
+from processes import free_addresses
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 _context = multiprocessing.get_context("fork")
 BACKENDS = ("gloo", "fusewire")
-
-
-def free_addresses(count: int) -> list[str]:
-    with contextlib.ExitStack() as held:
-        bound = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in bound:
-            one.bind(("127.0.0.1", 0))
-        return [f"127.0.0.1:{one.getsockname()[1]}" for one in bound]
 
 
 def join(backend: str, rank: int, addresses: list[str], **how: Any) -> Any:

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import free_addresses, join, run_ranks
+from conftest import join, run_ranks
+from processes import free_addresses
 from test_kinds import kinds, placed
 
 SIZE = 3

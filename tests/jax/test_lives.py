@@ -1,16 +1,18 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Ways to meet, and to end."""
 
+import contextlib
 import os
-import shutil
 import subprocess
 import sys
 import time
 from typing import Any
 
+import lab
 import numpy as np
 import pytest
-from conftest import free_addresses, join, run_ranks
+from conftest import join, run_ranks
+from processes import free_addresses, process
 from test_faults import program_of
 from test_kinds import placed
 
@@ -111,7 +113,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
-fusewire.jax.initialize("10.77.0.1:5501", 2, int(sys.argv[1]), local_device_ids=[0])
+fusewire.jax.initialize("10.77.0.2:5501", 2, int(sys.argv[1]), local_device_ids=[0])
 mesh = Mesh(np.array(jax.devices()), ("x",))
 
 
@@ -126,41 +128,20 @@ sys.stdout.write(f"{found} at {fusewire.jax.ranks._rank.endpoint.address}\\n")
 """
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("ip"), reason="makes network namespaces: needs root and iproute2"
-)
+@pytest.mark.skipif(bool(lab.why_not()), reason=lab.why_not())
 def test_processes_on_two_hosts(tmp_path):
-    """Two network namespaces with a cable between them; no setting names an address."""
+    """No setting names an address."""
     path = tmp_path / "program.py"
     path.write_text(HOST)
-    script = f"""
-        set -e
-        ip link set lo up
-        ip link add near type veth peer name far
-        unshare -n sleep 60 & other=$!
-        trap 'kill $other' EXIT
-        while [ "$(readlink /proc/$other/ns/net)" = "$(readlink /proc/self/ns/net)" ]; do sleep 0.05; done
-        ip link set far netns $other
-        ip addr add 10.77.0.1/24 dev near; ip link set near up
-        in_other="nsenter -t $other -n"
-        $in_other ip link set lo up; $in_other ip addr add 10.77.0.2/24 dev far; $in_other ip link set far up
-        {sys.executable} {path} 0 & first=$!
-        $in_other {sys.executable} {path} 1
-        wait $first
-    """
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("FUSEWIRE_")}
-    done = subprocess.run(
-        ["unshare", "-n", "bash", "-c", script],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    assert "[3, 2] at 10.77.0.1:" in done.stdout
-    assert "[3, 1] at 10.77.0.2:" in done.stdout
+    with lab.Lab(2) as made, contextlib.ExitStack() as stack:
+        ranks = [
+            stack.enter_context(process(host.words(sys.executable, path, rank), stderr=subprocess.STDOUT))
+            for rank, host in enumerate(made.hosts)
+        ]
+        for rank, found in zip(ranks, ("[3, 2] at 10.77.0.2:", "[3, 1] at 10.77.0.3:"), strict=True):
+            said, _ = rank.communicate(timeout=90)
+            assert rank.returncode == 0, said
+            assert found in said
 
 
 FAILS = """
@@ -187,29 +168,18 @@ except jax.errors.JaxRuntimeError as error:
 def test_a_program_that_fails_leaves_before_jax_waits_for_the_others(tmp_path):
     path = tmp_path / "program.py"
     path.write_text(FAILS)
-    addresses = free_addresses(2)
+    named = {"FUSEWIRE_RANK_ADDRESSES": ",".join(free_addresses(2)), "FUSEWIRE_SECRET": "s" * 32}
     began = time.monotonic()
-    ranks = []
-    for rank in range(2):
-        named = {
-            "FUSEWIRE_RANK": str(rank),
-            "FUSEWIRE_RANK_ADDRESSES": ",".join(addresses),
-            "FUSEWIRE_SECRET": "s" * 32,
-        }
-        ranks.append(
-            subprocess.Popen(
-                [sys.executable, path],
-                env=os.environ | named,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
+    with contextlib.ExitStack() as stack:
+        ranks = [
+            stack.enter_context(
+                process(
+                    [sys.executable, path], None, os.environ | named | {"FUSEWIRE_RANK": str(rank)}, subprocess.STDOUT
+                )
             )
-        )
-    try:
+            for rank in range(2)
+        ]
         outs = [rank.communicate(timeout=60)[0] for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
     assert "ValueError: it has failed" in outs[1]
     assert "rank 1 (world:1) has left the group" in outs[0]
     assert time.monotonic() - began < 30  # and not the minute that a collective may take

@@ -1,13 +1,10 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Runs programs as every task of a real local cluster, once over each protocol, and compares their output."""
 
-import contextlib
 import datetime
 import json
 import os
 import pathlib
-import random
-import socket
 import subprocess
 import textwrap
 import time
@@ -15,6 +12,7 @@ import zlib
 
 import pytest
 import warm
+from processes import free_addresses, wait_until
 
 from fusewire.cli import seeing
 
@@ -64,18 +62,11 @@ def done():
 
 
 # For a program that starts servers itself: `ports`, four that nobody has.
-FREE_PORTS = """
-import random, socket
-held = []
-while len(held) < 4:
-    held.append(socket.socket())
-    try:
-        held[-1].bind(("127.0.0.1", random.SystemRandom().randrange(10000, 32000)))
-    except OSError:
-        held.pop().close()
-ports = [each.getsockname()[1] for each in held]
-for each in held:
-    each.close()
+FREE_PORTS = f"""
+import sys
+sys.path.append({str(pathlib.Path(__file__).parent)!r})
+from processes import free_ports
+ports = free_ports(4)
 """
 
 
@@ -128,16 +119,6 @@ def run_cluster(tmp_path, request):
     return run
 
 
-def free_addresses(count: int) -> list[str]:
-    """Ports that are free and stay free: the kernel does not assign them to connections and servers."""
-    free: set[int] = set()
-    while len(free) < count:
-        with socket.socket() as trial, contextlib.suppress(OSError):
-            trial.bind(("127.0.0.1", random.SystemRandom().randrange(10000, 32000)))
-            free.add(trial.getsockname()[1])
-    return [f"127.0.0.1:{port}" for port in free]
-
-
 class Tasks:
     """The tasks of one cluster, each of which a test may stop, kill and restart."""
 
@@ -185,18 +166,12 @@ class Tasks:
     def told(self, server: int) -> dict[str, int]:
         """The current counters of a parameter server with TEST_TELL in its environment."""
         path = self._folder / f"ps-{server}.json"
-        asked, ends = time.time_ns(), time.monotonic() + 20
-        while not path.exists() or path.stat().st_mtime_ns <= asked:
-            if time.monotonic() > ends:
-                pytest.fail(f"ps {server} says nothing")
-            time.sleep(0.02)
+        asked = time.time_ns()
+        wait_until(lambda: path.exists() and path.stat().st_mtime_ns > asked, 20, f"ps {server} tells what it counts")
         return json.loads(path.read_text())
 
     def wait_until_told(self, server: int, name: str, value: int, deadline_s: float) -> None:
-        ends = time.monotonic() + deadline_s
-        while (now := self.told(server)[name]) != value:
-            if time.monotonic() > ends:
-                pytest.fail(f"{name} of ps {server} is {now} after {deadline_s} s, not {value}")
+        wait_until(lambda: self.told(server)[name] == value, deadline_s, f"{name} of ps {server} is {value}")
 
     def end(self) -> None:
         for task in self._running.values():

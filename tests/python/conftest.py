@@ -1,7 +1,6 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Shared by the Python tests: runs programs in separate processes, which are always ended."""
 
-import contextlib
 import dataclasses
 import os
 import pathlib
@@ -9,18 +8,17 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 from cluster import run_cluster, serving, tasks
+from processes import clean_environment, process
 
 __all__ = ["run_cluster", "serving", "tasks"]  # fixtures, for the tests beside
 
 FUSEWIRE = pathlib.Path(sys.executable).with_name("fusewire")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEADLINE_S = 90.0
-# A test says what is set; what the machine has set must not get in.
-OURS = ("FUSEWIRE_", "NETWORK_", "PS_", "WORKER_", "TF_")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -60,11 +58,6 @@ def take_turns(config: pytest.Config, items: list[pytest.Item]) -> None:
     leave_out(config, items, left_out)
 
 
-def clean_environment(**more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
-    return {**kept, "TF_CPP_MIN_LOG_LEVEL": "2", **more}
-
-
 @dataclasses.dataclass(frozen=True)
 class Done:
     status: int
@@ -74,24 +67,6 @@ class Done:
     def ok(self) -> str:
         assert self.status == 0, f"exit code {self.status}\n--- stdout\n{self.out}\n--- stderr\n{self.error}"
         return self.out
-
-
-@contextlib.contextmanager
-def process(
-    command: list[object], cwd: pathlib.Path, environment: Mapping[str, str] | None = None
-) -> Iterator[subprocess.Popen[str]]:
-    """A process in its own session; the whole session is killed when the block ends."""
-    words = [str(word) for word in command]
-    env = dict(environment or clean_environment())
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        words, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, start_new_session=True
-    ) as started:
-        try:
-            yield started
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(started.pid, signal.SIGKILL)
 
 
 def run_to_end(

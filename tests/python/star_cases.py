@@ -17,7 +17,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
 import numpy as np
 import tensorflow as tf
-from cluster import free_addresses
+from processes import free_addresses
 from tensorflow.python.framework import function
 
 import fusewire

@@ -11,6 +11,7 @@ import pytest
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 
 import ps.tasks
+from processes import wait_until
 from ps.measure import Window, measure, start_training, stop_training
 from ps.tasks import Shape, running
 
@@ -47,10 +48,7 @@ def calls_traced(cluster: ps.tasks.Cluster) -> int:
 
 
 def wait_for_steps(cluster: ps.tasks.Cluster, steps: int) -> None:
-    deadline = time.monotonic() + 90
-    while cluster.workers[0].ask("look", 60)["steps"] < steps:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_until(lambda: cluster.workers[0].ask("look", 60)["steps"] >= steps, 90, f"{steps} steps")
 
 
 # Each case, and each program, at least once.

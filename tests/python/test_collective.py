@@ -10,8 +10,8 @@ import threading
 
 import numpy as np
 import pytest
-from cluster import free_addresses
 from conftest import ROOT, clean_environment, process, run_to_end
+from processes import free_addresses
 
 import fusewire.collective as fw
 from fusewire import _native, p2p
@@ -408,7 +408,7 @@ fw.shutdown()
 
 
 @pytest.mark.parametrize("way", ["arena", "wires", "named"])
-def test_who_waits_can_be_interrupted(tmp_path, way):
+def test_a_waiting_rank_can_be_interrupted(tmp_path, way):
     program = tmp_path / "interrupted.py"
     program.write_text(INTERRUPTED)
     command = [sys.executable, "-m", "fusewire", "run", "--ranks", 2, "--timeout", 60, program, way]

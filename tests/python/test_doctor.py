@@ -44,7 +44,7 @@ def test_healthy(fusewire_command):
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_whoever_reads_may_have_enough(unbuffered):
+def test_a_reader_may_close_the_output_early(unbuffered):
     environment = clean_environment(PYTHONUNBUFFERED=unbuffered)
     with subprocess.Popen(
         [FUSEWIRE, "doctor"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -94,7 +94,7 @@ COUNT_MESSAGES = f"""
 import os, sys
 sys.path[:0] = [{str(EXAMPLE)!r}, {str(ROOT / "tests" / "python")!r}]
 import tensorflow as tf
-from cluster import free_addresses
+from processes import free_addresses
 from goals import GOALS
 from messages import Partitions
 from replica import Replica
@@ -136,7 +136,7 @@ import os, sys
 sys.path[:0] = [{str(EXAMPLE)!r}, {str(ROOT / "tests" / "python")!r}]
 import fusewire
 import tensorflow as tf
-from cluster import free_addresses
+from processes import free_addresses
 from goals import GOALS
 from replica import Replica
 

@@ -4,11 +4,14 @@
 test_star.py kills tasks under star_server.
 """
 
+import os
+import pathlib
 import re
 import signal
 import time
 
 import pytest
+from processes import wait_until
 
 # Says when it trains, how each error reads and how long its step took, and that it trains again.
 TRAIN = """
@@ -127,10 +130,16 @@ def test_a_session_is_closed_without_a_parameter_server_that_stands_still(tasks,
     assert float(lines[-1].split()[1]) < 3
 
 
+def sockets_of(pid: int) -> int:
+    return sum(os.readlink(path).startswith("socket:") for path in pathlib.Path(f"/proc/{pid}/fd").iterdir())
+
+
 def test_a_worker_that_was_stopped_goes_on(training):
-    cluster, _, worker = training("star_server", FUSEWIRE_PEER_TIMEOUT="2")
+    cluster, servers, worker = training("star_server", FUSEWIRE_PEER_TIMEOUT="2")
+    before = [sockets_of(server.pid) for server in servers]
     worker.send_signal(signal.SIGSTOP)
-    time.sleep(4)  # its servers give it up meanwhile, and say so to nobody
+    for server, count in zip(servers, before, strict=True):  # each closes its connection to the worker
+        wait_until(lambda server=server, count=count: sockets_of(server.pid) < count, 20, "the servers give it up")
     worker.send_signal(signal.SIGCONT)
     lines = [line for _ in range(3) for line in cluster.read_until(worker, "TRAINS", 60)]
     for error in (line for line in lines if line.startswith("ERROR")):

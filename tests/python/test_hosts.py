@@ -13,6 +13,7 @@ import uuid
 import pytest
 from conftest import DEADLINE_S, FUSEWIRE, clean_environment, process, run_to_end
 from hosts import Network, network
+from processes import wait_until
 from test_run import MARK, SERVE, SHOW, Runner, configs
 
 import fusewire
@@ -110,12 +111,14 @@ def test_a_job_of_three_hosts_is_examined_while_it_runs(network, tmp_path):
         return done.status, done.out
 
     def until(looks_right, *words: object):
-        ends = time.monotonic() + 60
-        while True:
-            said = json.loads(ask(*words)[1])
-            if looks_right(said):
-                return said
-            assert time.monotonic() < ends, json.dumps(said, indent=1)
+        said = {}
+
+        def is_right():
+            said.update(json.loads(ask(*words)[1]))
+            return looks_right(said)
+
+        wait_until(is_right, 60, lambda: json.dumps(said, indent=1))
+        return said
 
     options = ["--hosts", network.names, "--ps", "2", "--workers", "1", "--port-base", "7000"]
     options += ["--protocol", "star_server", "--env", "FUSEWIRE_STATUS=0.0.0.0:9477", "train.py"]

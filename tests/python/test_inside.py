@@ -11,10 +11,10 @@ import subprocess
 import sys
 
 import pytest
-from cluster import free_addresses
 from conftest import DEADLINE_S, FUSEWIRE, run_to_end
 from hosts import network
-from test_run import SERVE, SHOW, Runner, wait_for
+from processes import free_addresses
+from test_run import SERVE, SHOW, Runner
 
 from fusewire.cli.launchers import found_kind, node_names, seat_of
 
@@ -126,7 +126,7 @@ def test_a_task_is_started_again_in_its_process(run):
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_process_that_is_killed_ends_the_job(run, victim):
     job = Job(run, 3, "--ps", "1", script="touch ready$$; exec sleep 1000")
-    wait_for(lambda: len(list(run.folder.glob("ready*"))) == 3)
+    run.wait_for_files("ready*", 3)
     job.processes[victim].kill()
     ended = job.end()
     if victim == 0:
@@ -140,7 +140,7 @@ def test_a_process_that_is_killed_ends_the_job(run, victim):
 def test_scancel_gives_tasks_time(run):
     script = 'trap "echo had time; exit 0" TERM; touch ready$$; while :; do sleep 0.1; done'
     job = Job(run, 2, "--ps", "0", script=script)
-    wait_for(lambda: len(list(run.folder.glob("ready*"))) == 2)
+    run.wait_for_files("ready*", 2)
     for one in job.processes:
         one.send_signal(signal.SIGTERM)
     ended = job.end()

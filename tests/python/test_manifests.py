@@ -11,8 +11,9 @@ import subprocess
 import hosts
 import pytest
 from conftest import DEADLINE_S, FUSEWIRE, ROOT
+from processes import wait_until
 from test_hosts import TRAIN
-from test_run import Runner, wait_for
+from test_run import Runner
 
 pytestmark = [pytest.mark.once, pytest.mark.slow]
 PYTHON = ROOT / ".venv/bin/python"
@@ -71,7 +72,9 @@ class Pods:
         def trained() -> bool:
             return len(list(self.folder.glob("trained-*"))) == 2
 
-        wait_for(lambda: trained() or any(pod.poll() is not None for pod in self.started), DEADLINE_S)
+        wait_until(
+            lambda: trained() or any(pod.poll() is not None for pod in self.started), DEADLINE_S, "both have trained"
+        )
         assert trained(), [pod.communicate() for pod in self.started if pod.poll() is not None]
 
     def check_ports(self, policy: dict) -> None:

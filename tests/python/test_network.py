@@ -1,12 +1,10 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Two hosts behind NAT: a worker and a parameter server in network namespaces of their own, and a gateway between them
+"""Two hosts behind NAT: a worker and a parameter server on hosts of their own, and a gateway between them
 that forwards some ports. Neither host has a route to the other."""
 
 import contextlib
 import json
-import os
 import pathlib
-import secrets
 import shutil
 import subprocess
 import sys
@@ -15,16 +13,17 @@ from collections.abc import Iterator
 
 import pytest
 from conftest import clean_environment
+from lab import Host, Lab, why_not
 
 pytestmark = pytest.mark.once
 DEADLINE_S = 120.0
 
 # What the gateway forwards: outside, each host is at the gateway's address in the other's network, at other ports.
 FORWARDED = (
-    ("10.91.1.1:2222", "10.91.2.2:2222"),  # gRPC of the ps
-    ("10.91.1.1:40000", "10.91.2.2:41000"),  # its data port
-    ("10.91.2.1:2222", "10.91.1.2:2222"),  # and of the worker
-    ("10.91.2.1:40000", "10.91.1.2:41000"),
+    ("10.77.1.1:2222", "10.77.2.2:2222"),  # gRPC of the ps
+    ("10.77.1.1:40000", "10.77.2.2:41000"),  # its data port
+    ("10.77.2.1:2222", "10.77.1.2:2222"),  # and of the worker
+    ("10.77.2.1:40000", "10.77.1.2:41000"),
 )
 
 PROGRAM = """
@@ -57,41 +56,17 @@ os._exit(0)
 """
 
 
-def ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True, text=True, timeout=20)
-
-
-def inside(namespace: str, *words: object) -> list[str]:
-    return ["ip", "netns", "exec", namespace, *map(str, words)]
+@contextlib.contextmanager
+def hosts() -> Iterator[tuple[Host, Host, Host]]:
+    """The worker, the ps and the gateway. Each of the first two is alone with the gateway in a network."""
+    if reason := why_not():
+        pytest.skip(reason)
+    with Lab(2, router=True, forwards=False) as lab:
+        yield *lab.hosts, lab.middle
 
 
 @contextlib.contextmanager
-def hosts() -> Iterator[tuple[str, str, str]]:
-    """The namespaces of the worker, the ps and the gateway. Each host has eth0 in a network of its own."""
-    if os.geteuid() != 0 or not shutil.which("ip"):
-        pytest.skip("network namespaces need root and the command ip")
-    worker, ps, gate = (f"fusewire-{secrets.token_hex(3)}-{name}" for name in ("worker", "ps", "gate"))
-    try:
-        for namespace in (worker, ps, gate):
-            try:
-                ip("netns", "add", namespace)
-            except subprocess.CalledProcessError as error:
-                pytest.skip(f"no network namespace can be made here: {error.stderr.strip()}")
-            ip("-n", namespace, "link", "set", "lo", "up")
-        for number, host in ((1, worker), (2, ps)):
-            ip("-n", gate, "link", "add", f"to{number}", "type", "veth", "peer", "name", "eth0", "netns", host)
-            ip("-n", gate, "address", "add", f"10.91.{number}.1/24", "dev", f"to{number}")
-            ip("-n", host, "address", "add", f"10.91.{number}.2/24", "dev", "eth0")
-            ip("-n", gate, "link", "set", f"to{number}", "up")
-            ip("-n", host, "link", "set", "eth0", "up")
-        yield worker, ps, gate
-    finally:
-        for namespace in (worker, ps, gate):
-            subprocess.run(["ip", "netns", "del", namespace], check=False, capture_output=True, timeout=20)
-
-
-@contextlib.contextmanager
-def forwarding(gate: str, by: str) -> Iterator[None]:
+def forwarding(gate: Host, by: str) -> Iterator[None]:
     """The gateway forwards while the block runs: by the kernel's NAT, or by a program."""
     if by == "kernel":
         if not shutil.which("nft"):
@@ -103,16 +78,16 @@ def forwarding(gate: str, by: str) -> Iterator[None]:
         rules += ["}", "chain from {", "type nat hook postrouting priority 100;", "masquerade", "}", "}"]
         text = "\n".join(rules)
         made = subprocess.run(
-            inside(gate, "nft", "-f", "-"), input=text, capture_output=True, text=True, timeout=20, check=False
+            gate.words("nft", "-f", "-"), input=text, capture_output=True, text=True, timeout=20, check=False
         )
         if made.returncode != 0:
             pytest.skip(f"the kernel has no NAT here: {made.stderr.strip()}")
         forward = "echo 1 > /proc/sys/net/ipv4/ip_forward"
-        subprocess.run(inside(gate, "sh", "-c", forward), check=True, timeout=20)
+        subprocess.run(gate.words("sh", "-c", forward), check=True, timeout=20)
         yield
         return
     words = [each for pair in FORWARDED for each in pair]
-    command = inside(gate, sys.executable, pathlib.Path(__file__).with_name("relay.py"), *words)
+    command = gate.words(sys.executable, pathlib.Path(__file__).with_name("relay.py"), *words)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as relay:
         try:
             assert relay.stdout.readline() == "ready\n"
@@ -127,8 +102,8 @@ def test_tasks_behind_nat_train_over_their_data_ports(tmp_path, by):
     program.write_text(textwrap.dedent(PROGRAM), encoding="utf-8")
     with hosts() as (worker, ps, gate), forwarding(gate, by), contextlib.ExitStack() as running:
         started = {}
-        own = {"ps": "10.91.2.2", "worker": "10.91.1.2"}
-        seen = {"ps": "10.91.1.1", "worker": "10.91.2.1"}  # by the other host: the gateway
+        own = {"ps": "10.77.2.2", "worker": "10.77.1.2"}
+        seen = {"ps": "10.77.1.1", "worker": "10.77.2.1"}  # by the other host: the gateway
         for job, other, host in (("ps", "worker", ps), ("worker", "ps", worker)):
             cluster = {job: [f"{own[job]}:2222"], other: [f"{seen[other]}:2222"]}
             environment = clean_environment(
@@ -140,7 +115,7 @@ def test_tasks_behind_nat_train_over_their_data_ports(tmp_path, by):
             error = running.enter_context((tmp_path / f"{job}.err").open("w"))
             started[job] = running.enter_context(
                 subprocess.Popen(
-                    inside(host, sys.executable, program),
+                    host.words(sys.executable, program),
                     env=environment,
                     stdout=subprocess.PIPE,
                     stderr=error,

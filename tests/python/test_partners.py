@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import warm
-from cluster import PROLOGUE, free_addresses
+from cluster import PROLOGUE
 from conftest import ROOT, Done, clean_environment, run_to_end
+from processes import free_addresses
 
 EXAMPLE = ROOT / "examples/dynamic_embedding"
 PROTOCOLS = ("grpc", "grpc++", "star_server", "star_server_lite")

@@ -15,10 +15,12 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from conftest import DEADLINE_S, FUSEWIRE, Done, clean_environment, process, run_to_end
+from lab import Host, why_not
+from processes import wait_until
 
 from fusewire import machine
 from fusewire.cli.cluster import Shape, free_ports
@@ -26,6 +28,7 @@ from fusewire.cli.job import pause_s
 
 pytestmark = pytest.mark.once
 HOST = machine.loopback()
+START_S = 30.0
 MARK = "RUN_TEST_MARK"  # in the environment of every process that a test starts
 
 
@@ -48,8 +51,11 @@ class Runner:
         """Waits until each task has created a file with this prefix."""
         tasks = sum(int(options[options.index(name) + 1]) for name in ("--ps", "--workers"))
         with process(self.words(*options, script=script), self.folder, self.environment) as launcher:
-            wait_for(lambda: len(list(self.folder.glob(f"{until}*"))) == tasks)
+            self.wait_for_files(f"{until}*", tasks)
             yield launcher
+
+    def wait_for_files(self, pattern: str, count: int = 1) -> None:
+        wait_until(lambda: len(list(self.folder.glob(pattern))) >= count, START_S, f"{count} files {pattern}")
 
     def processes(self) -> dict[int, str]:
         """{pid: command line} of processes with our mark in their environment."""
@@ -64,14 +70,7 @@ class Runner:
         return list(self.processes().values())
 
     def nothing_is_left(self) -> None:
-        wait_for(lambda: not self.survivors())
-
-
-def wait_for(condition: Callable[[], object], deadline_s: float = 30.0) -> None:
-    until = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < until, "it did not happen"
-        time.sleep(0.05)  # the condition is another process's: there is no event to wait for
+        wait_until(lambda: not self.survivors(), START_S, lambda: f"still there: {self.survivors()}")
 
 
 @pytest.fixture
@@ -220,14 +219,14 @@ def test_second_signal_kills(run):
     script = 'trap "touch heard$$" TERM; touch ready$$; while :; do sleep 0.1; done'
     with run.started("--ps", "0", "--workers", "2", "--grace", "1000", script=script, until="ready") as launcher:
         launcher.send_signal(signal.SIGTERM)
-        wait_for(lambda: len(list(run.folder.glob("heard*"))) == 2)
+        run.wait_for_files("heard*", 2)
         assert launcher.poll() is None
         launcher.send_signal(signal.SIGTERM)
         launcher.communicate(timeout=DEADLINE_S)
     assert launcher.returncode == 143
 
 
-def test_who_does_not_end_when_asked_is_killed(run):
+def test_a_task_that_does_not_end_when_asked_is_killed(run):
     script = SERVE + "exit 0"
     stubborn = 'trap "" TERM; ' + script.replace("exec sleep 1000", "while :; do sleep 0.1; done")
     begun = time.monotonic()
@@ -347,10 +346,13 @@ with socket.socket() as other:
 
 
 def test_ports_are_free_at_every_address(tmp_path):
-    command = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
-    if run_to_end([*command, "true"], tmp_path).status != 0:
-        pytest.skip("only root may make a network namespace")
-    run_to_end([*command, sys.executable, "-c", TWO_PORTS], tmp_path).ok()
+    if reason := why_not():
+        pytest.skip(reason)
+    host = Host()
+    try:
+        run_to_end(host.words(sys.executable, "-c", TWO_PORTS), tmp_path).ok()
+    finally:
+        host.kill()
 
 
 # Fails until it has been started often enough; the count is in a file.
@@ -405,7 +407,7 @@ def test_a_task_that_dies_too_often_is_a_failure(run):
 def test_a_signal_ends_a_task_that_waits_for_its_restart(run):
     script = SERVE + "touch ready$$; test -e again || { touch again; exit 5; }; touch ready-again$$; exit 5"
     with process(run.words("--ps", "1", "--restarts", "9", script=script), run.folder, run.environment) as launcher:
-        wait_for(lambda: list(run.folder.glob("ready-again*")))
+        run.wait_for_files("ready-again*")
         launcher.send_signal(signal.SIGTERM)
         launcher.communicate(timeout=DEADLINE_S)
     assert launcher.returncode == 143

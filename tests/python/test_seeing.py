@@ -16,8 +16,8 @@ import urllib.parse
 import urllib.request
 
 import pytest
-from cluster import free_addresses
 from conftest import ROOT, process
+from processes import free_addresses, wait_until
 
 from fusewire.cli import seeing, top, trace
 
@@ -26,6 +26,7 @@ ON_PAGE = re.compile(r"^\| `(fusewire_\w+)` \| (\w+) \|", re.MULTILINE)
 needs_prometheus = pytest.mark.skipif(shutil.which("prometheus") is None, reason="Debian's prometheus is not installed")
 needs_browser = pytest.mark.skipif(shutil.which("chromium") is None, reason="Debian's chromium is not installed")
 S = 10**9
+SCRAPE_S = 30.0
 
 
 def fusewire(*words, **environment):
@@ -37,15 +38,6 @@ def fusewire(*words, **environment):
 def get(place, path):
     with urllib.request.urlopen(f"http://{place}{path}", timeout=20) as answer:
         return answer.read().decode()
-
-
-def await_that(condition, what, deadline_s=30.0):
-    ends = time.monotonic() + deadline_s
-    while not (found := condition()):
-        if time.monotonic() > ends:
-            pytest.fail(f"not within {deadline_s} s: {what}")
-        time.sleep(0.1)
-    return found
 
 
 TRAIN = """
@@ -159,14 +151,14 @@ def test_a_real_prometheus_scrapes_it(places, tmp_path):
                 return []
             return json.loads(answer)["data"]["result"]
 
-        await_that(lambda: len(ask('up{job="fusewire"} == 1')) == 3, "all three ports are scraped")
+        wait_until(lambda: len(ask('up{job="fusewire"} == 1')) == 3, SCRAPE_S, "all three ports are scraped")
         rate = 'rate(fusewire_operation_seconds_count{kind="step",task="worker:0"}[10s]) > 0'
-        await_that(lambda: ask(rate), "the worker's steps have a rate")
+        wait_until(lambda: ask(rate), SCRAPE_S, "the worker's steps have a rate")
         board = json.loads((OBSERVE / "dashboard.json").read_text())
         for panel in board["panels"]:
             query = panel["targets"][0]["expr"].replace("$__rate_interval", "10s")
             if "failures" not in query and "collectives" not in query:
-                await_that(lambda query=query: ask(query), f"the dashboard's panel {panel['title']} has data")
+                wait_until(lambda query=query: ask(query), SCRAPE_S, f"the dashboard's panel {panel['title']} has data")
 
 
 @pytest.mark.once

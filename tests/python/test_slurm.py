@@ -12,8 +12,9 @@ import subprocess
 import pytest
 from conftest import DEADLINE_S, FUSEWIRE, ROOT, process, run_to_end
 from hosts import NET, network
+from processes import wait_until
 from test_hosts import TRAIN
-from test_run import MARK, SERVE, Runner, wait_for
+from test_run import MARK, SERVE, START_S, Runner
 
 from fusewire.cli.guard import die_with
 
@@ -69,13 +70,13 @@ class Slurm(Runner):
         files = [f"--{name}={munge[name]}" for name in ("socket",)]
         files += [f"--{option}-file={munge[option]}" for option in ("key", "pid", "log", "seed")]
         self._start(daemons, ["munged", "--foreground", "--force", *files])
-        wait_for(munge["socket"].exists)
+        wait_until(munge["socket"].exists, START_S, "munge's socket")
         self._start(daemons, network.launcher.words("slurmctld", "-D"))
         for host, name in zip(network.hosts, names, strict=True):
             host.run("mount", "--bind", own / "hosts", "/etc/hosts")
             daemons.callback(host.run, "umount", "/etc/hosts")
             self._start(daemons, host.words("slurmd", "-D", "-N", name))
-        wait_for(lambda: self.told("sinfo", "-h", "-t", "idle", "-o", "%D").strip() == "3", 60.0)
+        wait_until(lambda: self.told("sinfo", "-h", "-t", "idle", "-o", "%D").strip() == "3", 60.0, "three idle nodes")
 
     def _start(self, daemons: contextlib.ExitStack, words: list[object]) -> None:
         environment = {name: value for name, value in self.environment.items() if name != MARK}
@@ -155,7 +156,7 @@ def test_scancel_ends_everything(slurm):
         "touch ready$$-$SLURM_PROCID; exec sleep 1000",
     ]
     with process(slurm.words("srun", "-J", "victim", "-n", "3", *inside), slurm.folder, slurm.environment) as srun:
-        wait_for(lambda: len(list(slurm.folder.glob("ready*"))) == 3)
+        wait_until(lambda: len(list(slurm.folder.glob("ready*"))) == 3, START_S, "three tasks are ready")
         slurm.told("scancel", "--name=victim")
         srun.communicate(timeout=DEADLINE_S)
         assert srun.returncode != 0

@@ -57,7 +57,8 @@ sys.path[:0] = [{str(ROOT / "examples" / "wide_deep")!r}, {str(HERE)!r}]
 import fusewire
 import numpy as np
 import tensorflow as tf
-from cluster import reactors_of, free_addresses
+from cluster import reactors_of
+from processes import free_addresses
 from data import DENSE, FEATURES
 from model import build
 
@@ -99,7 +100,7 @@ import os, sys
 sys.path.insert(0, {str(HERE)!r})
 import fusewire
 import tensorflow as tf
-from cluster import free_addresses
+from processes import free_addresses
 
 tf1 = tf.compat.v1
 tf1.disable_eager_execution()

@@ -9,12 +9,11 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 from certificates import Certificates
-from cluster import free_addresses
 from conftest import FUSEWIRE, clean_environment, run_to_end
+from processes import free_addresses, wait_until
 
 from fusewire.cli import inquiry, survey
 from fusewire.cli.survey import Peer, Survey, Way
@@ -156,12 +155,12 @@ def doctor(address, tmp_path, *options):
 
 
 def until_served(address):
-    ends = time.monotonic() + 30
-    while time.monotonic() < ends:
+    def is_served():
         with contextlib.suppress(OSError), socket.create_connection(inquiry.split(address), 1):
-            return
-        time.sleep(0.05)
-    pytest.fail(f"nothing at {address}")
+            return True
+        return False
+
+    wait_until(is_served, 30, f"a server at {address}")
 
 
 def begin(cluster, **of_worker):

@@ -6,10 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from conftest import run_to_end
+from processes import wait_until
 
 from fusewire.cli import seeing, why
 
@@ -256,15 +256,16 @@ def ask_why(address):
     return cluster
 
 
-def wait_for(address, cause, task, words=""):
+def verdict_of(address, cause, task, words=""):
     """The verdict, once it is this one, with these words in its evidence."""
-    ends = time.monotonic() + 20
-    while True:
-        verdict = ask_why(address)
-        if (verdict["cause"], verdict["task"]) == (cause, task) and words in " ".join(verdict["evidence"]):
-            return verdict
-        if time.monotonic() > ends:
-            pytest.fail(f"not {cause} {task} but {json.dumps(verdict, indent=1)}")
+    verdict = {}
+
+    def is_this():
+        verdict.update(ask_why(address))
+        return (verdict["cause"], verdict["task"]) == (cause, task) and words in " ".join(verdict["evidence"])
+
+    wait_until(is_this, 20, lambda: f"not {cause} {task} but {json.dumps(verdict, indent=1)}")
+    return verdict
 
 
 @pytest.mark.once
@@ -285,7 +286,7 @@ def test_a_real_job_that_stands(tasks, tmp_path, protocol, monkeypatch):
     address = places[0].members["worker:0"]
 
     (tmp_path / "sleep-1").touch()
-    verdict = wait_for(address, "idle", "worker:1")
+    verdict = verdict_of(address, "idle", "worker:1")
     assert verdict["stands"]
     assert "worker:0" in verdict["sentence"]
     (tmp_path / "sleep-1").unlink()
@@ -293,7 +294,7 @@ def test_a_real_job_that_stands(tasks, tmp_path, protocol, monkeypatch):
         cluster.read_until(worker, "STEP", 20)
 
     servers[1].send_signal(signal.SIGSTOP)
-    verdict = wait_for(address, "silent", "ps:1", "of ps:1")
+    verdict = verdict_of(address, "silent", "ps:1", "of ps:1")
     assert "is stopped" in verdict["sentence"]
     assert verdict["tasks"]["worker:0"] == "answers"
     servers[1].send_signal(signal.SIGCONT)
@@ -302,5 +303,5 @@ def test_a_real_job_that_stands(tasks, tmp_path, protocol, monkeypatch):
 
     os.kill(workers[1].pid, signal.SIGKILL)
     workers[1].wait(20)
-    verdict = wait_for(address, "silent", "worker:1")
+    verdict = verdict_of(address, "silent", "worker:1")
     assert "is dead" in verdict["sentence"]

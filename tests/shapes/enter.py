@@ -18,7 +18,10 @@ import subprocess
 import sys
 import tempfile
 
-NEW_MOUNTS, NEW_NAME, NEW_NETWORK = 0x00020000, 0x04000000, 0x40000000
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+
+import lab
+
 READ_ONLY, REMOUNT, BIND = 1, 32, 4096
 SET_SECCOMP, SET_NO_NEW_PRIVILEGES, FILTER_MODE = 22, 38, 2
 NOBODY = 65534
@@ -42,12 +45,12 @@ def main() -> None:
     shape = parse(words[:middle])
     if os.geteuid() != 0:
         sys.exit("enter.py: only root may create namespaces; run it with sudo")
-    flags = NEW_MOUNTS | NEW_NAME
+    spaces = lab.MOUNTS | lab.NAME
     if shape.no_ipv6 or shape.ipv6_only or shape.ipv6_address:
-        flags |= NEW_NETWORK
-    check(LIBC.unshare(flags), "unshare")
+        spaces |= lab.NETWORK
+    lab.leave(spaces)
     run("mount", "--make-rprivate", "/")
-    if flags & NEW_NETWORK:
+    if spaces & lab.NETWORK:
         lay_network(shape)
     lay_files(shape)
     if shape.read_only:
@@ -99,7 +102,6 @@ def run(*words: str) -> None:
 
 
 def lay_network(shape: argparse.Namespace) -> None:
-    run("ip", "link", "set", "lo", "up")
     if shape.no_ipv6:
         with contextlib.suppress(FileNotFoundError):  # the kernel has none either
             pathlib.Path("/proc/sys/net/ipv6/conf/all/disable_ipv6").write_text("1")

@@ -67,9 +67,9 @@ def narrow(machine: Machine, draw: random.Random) -> tuple[str, Iterator[float]]
     task = draw.choice(machine.tasks)
 
     def work() -> Iterator[float]:
-        machine.slow(task, "1mbit")
+        task.link.limit_rate("1mbit")
         yield 6.0
-        machine.slow(task, None)
+        task.link.limit_rate(None)
 
     return f"what goes to {task.name} passes 1 Mbit/s for 6 s", work()
 
@@ -81,8 +81,8 @@ def partition(machine: Machine, draw: random.Random) -> tuple[str, Iterator[floa
         machine.cut(server, worker)
         machine.cut(worker, server)
         yield long
-        machine.join(server, worker)
-        machine.join(worker, server)
+        machine.mend(server, worker)
+        machine.mend(worker, server)
 
     return f"nothing passes between {server.name} and {worker.name} for {long} s", work()
 
@@ -95,7 +95,7 @@ def one_way(machine: Machine, draw: random.Random) -> tuple[str, Iterator[float]
     def work() -> Iterator[float]:
         machine.cut(*pair)
         yield long
-        machine.join(*pair)
+        machine.mend(*pair)
 
     return f"nothing passes from {pair[0].name} to {pair[1].name} for {long} s", work()
 

@@ -1,9 +1,9 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The soak's machines: with root, processes in separate network namespaces, connected by a router.
+"""The soak's machines: with root, processes on hosts of a lab (tests/python/lab.py), connected by a router.
 
-All of it is in namespaces that this process enters first (network, mounts, processes), so that nothing is left when
-it ends, however it ends. Without permission for that, tasks are plain processes and the faults that need more are left
-out: enter() says which applies.
+All of it is in mounts and processes of its own, which this process enters first, so that nothing is left when it ends,
+however it ends. Without permission for that, tasks are plain processes and the faults that need more are left out:
+enter() says which applies.
 """
 
 import contextlib
@@ -14,10 +14,14 @@ import pathlib
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+
+import lab
+from processes import free_ports
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Not root, which has no limit on threads. All tasks have the same user, so that they may share memory.
@@ -30,9 +34,8 @@ def enter() -> bool:
     """Re-executes this process in new namespaces; returns whether it is in them."""
     if os.environ.get(ENTERED):
         return os.environ[ENTERED] == "yes"
-    words = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    able = os.geteuid() == 0 and all(shutil.which(tool) for tool in ("unshare", "nsenter", "setpriv", "ip"))
-    able = able and subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0
+    words = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    able = not lab.why_not() and subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0
     os.environ[ENTERED] = "yes" if able else "no"
     if not able:
         return False
@@ -49,10 +52,12 @@ class Task:
     """One task of the cluster, with one process after another."""
 
     def __init__(self, machine: "Machine", job: str, index: int, number: int) -> None:
-        self.name, self.job, self.index, self.number = f"{job}{index}", job, index, number
+        self.name, self.job, self.index = f"{job}{index}", job, index
         self._machine = machine
-        self.host = f"10.77.{number}.2" if machine.apart else "127.0.0.1"
-        self.address = f"{self.host}:{2222 if machine.apart else machine.port(number)}"
+        self.place = machine.lab.hosts[number] if machine.lab else None
+        self.link = machine.lab.links[number] if machine.lab else None
+        self.host = self.place.address if self.place else "127.0.0.1"
+        self.address = f"{self.host}:{2222 if self.place else free_ports(1)[0]}"
         self.events_path = machine.folder / f"{self.name}.events"
         self.errors_path = machine.folder / f"{self.name}.err"
         self.clock_path = machine.folder / f"{self.name}.clock"
@@ -60,30 +65,16 @@ class Task:
         self.process: subprocess.Popen | None = None
         self.started = 0.0
         self.may_die = ""  # the fault under which it may end
-        if machine.apart:
-            for line in (
-                f"ip netns add {self.name}",
-                f"ip link add to{number} type veth peer name cable netns {self.name}",
-                f"ip addr add 10.77.{number}.1/24 dev to{number}",
-                f"ip link set to{number} up",
-                f"ip -n {self.name} addr add {self.host}/24 dev cable",
-                f"ip -n {self.name} link set cable up",
-                f"ip -n {self.name} link set lo up",
-                f"ip -n {self.name} route add default via 10.77.{number}.1",
-            ):
-                command(line)
 
     def start(self) -> None:
         machine = self._machine
         config = {"cluster": machine.cluster, "task": {"type": self.job, "index": self.index}}
         variables = {**machine.variables, "TF_CONFIG": json.dumps(config), "SOAK_CLOCK": str(self.clock_path)}
         words: list[object] = [sys.executable, machine.program]
-        if machine.apart:
+        if self.place:
             more = "+dac_override,+dac_read_search"  # the clone may be readable only by root
-            words = [
-                *("nsenter", f"--net=/run/netns/{self.name}", "setpriv", f"--reuid={USER}", f"--regid={USER}"),
-                *("--clear-groups", "--inh-caps", more, "--ambient-caps", more, *words),
-            ]
+            user = [f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--inh-caps", more, "--ambient-caps", more]
+            words = list(self.place.words("setpriv", *user, *words))
         with self.events_path.open("ab") as events, self.errors_path.open("ab") as errors:
             self.process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=events, stderr=errors, env=variables, cwd=machine.folder
@@ -164,8 +155,8 @@ class Machine:
         self.folder, self.apart, self.protocol, self.program = folder, apart, protocol, HERE / program
         folder.mkdir(parents=True, exist_ok=True)
         # Readable by any user: access(2) does not consider a task's capabilities.
-        self.checkpoints = pathlib.Path("/run/netns/checkpoints") if apart else folder / "checkpoints"
-        self._ports: list[int] = []
+        self.checkpoints = pathlib.Path("/run/soak") if apart else folder / "checkpoints"
+        self.lab = lab.Lab(servers + workers, router=True) if apart else None
         self.variables = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("FUSEWIRE_", "TF_"))},
             "CUDA_VISIBLE_DEVICES": "",
@@ -176,15 +167,11 @@ class Machine:
         }
         self.clock = self._build_clock()
         if apart:
-            command("ip link set lo up")
             # Separate mounts: no other process sees those of this run.
-            pathlib.Path("/run/netns").mkdir(exist_ok=True)
-            command("mount -t tmpfs none /run/netns")
-            self.checkpoints.mkdir()
+            self.checkpoints.mkdir(exist_ok=True)
             command(f"mount -t tmpfs -o size=64m none {self.checkpoints}")
-            pathlib.Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
-        self.servers = [Task(self, "ps", index, 1 + index) for index in range(servers)]
-        self.workers = [Task(self, "worker", index, 1 + servers + index) for index in range(workers)]
+        self.servers = [Task(self, "ps", index, index) for index in range(servers)]
+        self.workers = [Task(self, "worker", index, servers + index) for index in range(workers)]
         self.tasks = self.servers + self.workers
         if apart:
             for path in (folder, self.checkpoints):
@@ -204,13 +191,6 @@ class Machine:
         self.variables["LD_PRELOAD"] = str(library)
         return True
 
-    def port(self, number: int) -> int:
-        while len(self._ports) <= number:
-            with socket.socket() as trial:
-                trial.bind(("127.0.0.1", 0))
-                self._ports.append(trial.getsockname()[1])
-        return self._ports[number]
-
     def start(self) -> None:
         for task in self.tasks:
             task.start()
@@ -221,28 +201,20 @@ class Machine:
             task.kill()
 
     def leave(self) -> None:
-        """Removes the namespaces and the mounts, so that another machine can be created."""
-        for task in self.tasks:
-            command(f"ip link del to{task.number}")  # the other end is removed with its namespace
-            command(f"ip netns del {task.name}")
+        """Removes the hosts and the mounts, so that another machine can be created."""
+        self.lab.end()
         command(f"umount {self.checkpoints}")
-        command("umount /run/netns")
 
-    # Faults of links. Packets pass through this namespace: a rule drops those of one direction.
+    # Faults of links, of one direction.
     def cut(self, source: Task, target: Task) -> None:
-        command(f"ip rule add from {source.host} to {target.host} blackhole")
+        self.lab.cut(source.place, target.place)
 
-    def join(self, source: Task, target: Task) -> None:
-        command(f"ip rule del from {source.host} to {target.host} blackhole")
-
-    def slow(self, task: Task, rate: str | None) -> None:
-        """Limits the bandwidth to the task."""
-        link = f"dev to{task.number} root"
-        command(f"tc qdisc add {link} tbf rate {rate} burst 16k latency 2s" if rate else f"tc qdisc del {link}")
+    def mend(self, source: Task, target: Task) -> None:
+        self.lab.mend(source.place, target.place)
 
     def reset_connections(self, task: Task) -> int:
         """Resets all connections of the task; returns how many."""
-        words = ["ip", "netns", "exec", task.name, "ss", "-K", "-t", "-n", "-H", "state", "established"]
+        words = task.place.words("ss", "-K", "-t", "-n", "-H", "state", "established")
         return len(subprocess.run(words, capture_output=True, text=True, check=False).stdout.splitlines())
 
     def fill_disk(self) -> pathlib.Path:

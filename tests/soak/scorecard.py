@@ -73,8 +73,7 @@ class Cluster:
 
     def ports(self, task: machines.Task) -> list[int]:
         """Where it listens."""
-        words = ["nsenter", f"--net=/run/netns/{task.name}", "ss", "-H", "-l", "-t", "-n"]
-        said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        said = task.place.run("ss", "-H", "-l", "-t", "-n")
         return sorted({int(line.split()[3].rsplit(":", 1)[1]) for line in said.splitlines()})
 
 
@@ -123,7 +122,7 @@ def _cut(cluster: Cluster, ways: list[tuple[machines.Task, machines.Task]]) -> d
     found = ended(cluster, began)
     again = time.monotonic()
     for way in ways:
-        cluster.machine.join(*way)
+        cluster.machine.mend(*way)
     return {**found, "steps again after": healed(cluster, again)}
 
 
@@ -136,25 +135,20 @@ def one_way(cluster: Cluster) -> dict[str, str]:
 
 
 def lossy(cluster: Cluster) -> dict[str, str]:
-    """Packets to both are dropped at random, by nft in their namespaces."""
-    words = ["nsenter", f"--net=/run/netns/{cluster.server.name}", "nft"]
+    """Packets to the server are lost."""
     found = {"steps/s without": f"{cluster.steps(5) / 5:.0f}"}
     for percent in (1, 5):
-        rules = (
-            "add table ip loss; add chain ip loss in { type filter hook input priority 0; };"
-            f"add rule ip loss in numgen random mod 100 < {percent} drop"
-        )
-        subprocess.run([*words, rules], check=True)
+        cluster.server.link.lose(percent)
         since = time.monotonic()
         found[f"at {percent} %"] = f"{cluster.steps(10) / 10:.0f}, {len(cluster.errors(since))} errors"
-        subprocess.run([*words, "delete table ip loss"], check=True)
+        cluster.server.link.lose(0)
     return found
 
 
 def vanished(cluster: Cluster) -> dict[str, str]:
     """The host is gone: first its link, then its processes, so that no goodbye is sent."""
     began = time.monotonic()
-    machines.command(f"ip -n {cluster.server.name} link set cable down")
+    cluster.server.link.set_up(False)
     cluster.server.kill()
     return ended(cluster, began)
 
@@ -178,7 +172,7 @@ def half_open(cluster: Cluster) -> dict[str, str]:
         f"    held.append(socket.create_connection(({cluster.server.host!r}, port), 5))\n"
         "print('held', flush=True); time.sleep(120)\n"
     )
-    words = ["nsenter", f"--net=/run/netns/{cluster.worker.name}", sys.executable, "-c", code]
+    words = cluster.worker.place.words(sys.executable, "-c", code)
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as flood:
         said = flood.stdout.readline().strip()
         held = cluster.server.sample()
@@ -238,12 +232,12 @@ def foreign(cluster: Cluster) -> dict[str, str]:
 
 def moved(cluster: Cluster) -> dict[str, str]:
     """The server comes back at another address of the same name, as a pod does."""
-    server, link = cluster.server, f"ip -n {cluster.server.name}"
+    server, place = cluster.server, cluster.server.place
     new = server.host[:-1] + "3"
     server.kill()
-    machines.command(f"{link} addr del {server.host}/24 dev cable")  # its route goes with it
-    machines.command(f"{link} addr add {new}/24 dev cable")
-    machines.command(f"{link} route add default via 10.77.{server.number}.1")
+    place.ip(f"addr del {server.host}/24 dev eth0")  # its route goes with it
+    place.ip(f"addr add {new}/24 dev eth0")
+    place.ip(f"route add default via {server.host[:-1]}1")
     _name(new)
     again = time.monotonic()
     server.start()

@@ -7,6 +7,7 @@ import os
 import pathlib
 import queue
 import signal
+import sys
 import tempfile
 import time
 import traceback
@@ -18,8 +19,11 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "python"))  # for kills.py: pytest does not start it
+
 import torch
 import torch.distributed as dist
+from processes import wait_until
 
 import fusewire.torch  # noqa: F401
 
@@ -75,12 +79,10 @@ def run_ranks(
                 except queue.Empty:
                     late = sorted(wanted - set(found))
                     for rank in late:
+                        # A process does not end before its result is in the queue.
                         if not processes[rank].is_alive() and results.empty():
-                            time.sleep(0.2)  # its result may be on its way
-                            if results.empty():
-                                raise EndedError(
-                                    f"rank {rank} ended with {processes[rank].exitcode} and no result"
-                                ) from None
+                            code = processes[rank].exitcode
+                            raise EndedError(f"rank {rank} ended with {code} and no result") from None
                     if time.monotonic() > deadline:
                         raise TimeoutError(f"ranks {late} have no result after {seconds} s") from None
                     continue
@@ -102,6 +104,16 @@ def join(backend: str, rank: int, size: int, folder: str, **how: Any) -> None:
     dist.init_process_group(
         backend, init_method=f"file://{folder}/{backend.replace(':', '-')}", rank=rank, world_size=size, **how
     )
+
+
+def tell(folder: str, word: str) -> None:
+    """To the ranks that wait for this word."""
+    pathlib.Path(folder, f"told-{word}").touch()
+
+
+def wait_for(folder: str, *words: str) -> None:
+    told = [pathlib.Path(folder, f"told-{word}") for word in words]
+    wait_until(lambda: all(path.exists() for path in told), 30, f"the other ranks tell {words}")
 
 
 @pytest.fixture

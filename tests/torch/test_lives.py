@@ -1,23 +1,24 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Beginnings and ends: ways to meet, groups that come and go, threads, forks, and programs that just end."""
 
+import contextlib
 import datetime
 import gc
 import os
-import shutil
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
 import threading
 import time
 
+import lab
 import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
-from conftest import ROOT, join, run_ranks
+from conftest import ROOT, join, run_ranks, tell, wait_for
+from processes import free_ports, process
 
 from fusewire.torch import meeting
 
@@ -43,12 +44,6 @@ def program(text, *, ranks=0, seconds=60, **environment):
     )
     assert done.returncode == 0, done.stdout
     return done.stdout
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def test_torchrun_needs_no_import(tmp_path):
@@ -100,7 +95,7 @@ def meets(rank, size, folder, method):
 
 
 def test_tcp_and_beside_another_backend():
-    assert run_ranks(meets, 2, f"tcp://127.0.0.1:{free_port()}") == [[2.0] * 4] * 2
+    assert run_ranks(meets, 2, f"tcp://127.0.0.1:{free_ports(1)[0]}") == [[2.0] * 4] * 2
 
 
 def comes_back(rank, size, folder, kept):
@@ -200,12 +195,13 @@ def looks_at_works(rank, size, folder):
     join("fusewire", rank, size, folder, timeout=TIMEOUT)
     tensor = torch.zeros(3)
     if rank == 0:
-        time.sleep(0.3)
+        wait_for(folder, "looked")
         dist.send(torch.ones(3), 1, tag=4)
         dist.barrier()
         return None
     work = dist.irecv(tensor, tag=4)
     seen = [work.is_completed()]
+    tell(folder, "looked")
     while not work.is_completed():
         time.sleep(0.01)
     seen += [work.is_completed(), work.is_success(), work.source_rank(), tensor.tolist(), work.exception()]
@@ -557,7 +553,7 @@ def test_debug_level_detail(tmp_path):
 
 HOST = """
     import os, sys, torch, torch.distributed as dist
-    dist.init_process_group("fusewire", init_method="tcp://10.77.0.1:29511", rank=int(sys.argv[1]), world_size=2)
+    dist.init_process_group("fusewire", init_method="tcp://10.77.0.2:29511", rank=int(sys.argv[1]), world_size=2)
     tensor = torch.ones(100000) * (dist.get_rank() + 1)
     dist.all_reduce(tensor)
     received = torch.zeros(5)
@@ -571,37 +567,18 @@ HOST = """
 """
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("ip"), reason="makes network namespaces: needs root and iproute2"
-)
+@pytest.mark.skipif(bool(lab.why_not()), reason=lab.why_not())
 def test_ranks_on_two_hosts(tmp_path):
-    """Two network namespaces with a cable between them; no setting names an address."""
+    """No setting names an address."""
     path = tmp_path / "program.py"
     path.write_text(textwrap.dedent(HOST))
-    python = sys.executable
-    script = f"""
-        set -e
-        ip link set lo up
-        ip link add near type veth peer name far
-        unshare -n sleep 60 & other=$!
-        trap 'kill $other' EXIT
-        while [ "$(readlink /proc/$other/ns/net)" = "$(readlink /proc/self/ns/net)" ]; do sleep 0.05; done
-        ip link set far netns $other
-        ip addr add 10.77.0.1/24 dev near; ip link set near up
-        in_other="nsenter -t $other -n"
-        $in_other ip link set lo up; $in_other ip addr add 10.77.0.2/24 dev far; $in_other ip link set far up
-        MASTER_ADDR=10.77.0.1 {python} {path} 0 & first=$!
-        MASTER_ADDR=10.77.0.1 $in_other {python} {path} 1
-        wait $first
-    """
-    done = subprocess.run(
-        ["unshare", "-n", "bash", "-c", script],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    assert "sum 3.0 10.77.0.1:" in done.stdout
-    assert "sum 3.0 10.77.0.2:" in done.stdout
+    with lab.Lab(2) as made, contextlib.ExitStack() as stack:
+        environment = {**os.environ, "MASTER_ADDR": made.hosts[0].address}
+        ranks = [
+            stack.enter_context(process(host.words(sys.executable, path, rank), None, environment, subprocess.STDOUT))
+            for rank, host in enumerate(made.hosts)
+        ]
+        for rank, host in zip(ranks, made.hosts, strict=True):
+            said, _ = rank.communicate(timeout=90)
+            assert rank.returncode == 0, said
+            assert f"sum 3.0 {host.address}:" in said

@@ -15,7 +15,8 @@ import time
 import pytest
 import torch
 import torch.distributed as dist
-from conftest import ROOT, join, run_ranks
+from conftest import ROOT, join, run_ranks, tell, wait_for
+from processes import wait_until
 from torch._C import _distributed_c10d as c10d
 
 import fusewire.torch
@@ -50,12 +51,10 @@ def read(prefix, rank):
         return pickle.load(file)
 
 
-def wait_for(prefix, ranks):
+def wait_for_dumps(prefix, ranks):
     """A rank that has no error of its own writes when others tell it to."""
-    until = time.monotonic() + 20
-    while not all(os.path.exists(f"{prefix}{rank}") for rank in ranks):
-        assert time.monotonic() < until, f"no dumps of all ranks: {os.listdir(prefix.parent)}"
-        time.sleep(0.02)
+    paths = [pathlib.Path(f"{prefix}{rank}") for rank in ranks]
+    wait_until(lambda: all(path.exists() for path in paths), 20, lambda: f"all dumps: {os.listdir(prefix.parent)}")
 
 
 def error_of(function):
@@ -172,7 +171,7 @@ def leaves_out_a_call(rank, size, folder, prefix):
     join("fusewire", rank, size, folder, timeout=SHORT)
     dist.all_reduce(torch.ones(8))
     if rank == 2:
-        wait_for(prefix, range(size))
+        wait_for_dumps(prefix, range(size))
         return None
     return error_of(lambda: dist.all_reduce(torch.ones(8)))
 
@@ -222,7 +221,7 @@ def sends_nothing(rank, size, folder, prefix):
     if rank == 1:
         dist.recv(torch.ones(3), 2)
         return error_of(lambda: dist.recv(torch.ones(3), 2))
-    wait_for(prefix, range(size))
+    wait_for_dumps(prefix, range(size))
     return None
 
 
@@ -248,7 +247,7 @@ def leaves_out_a_call_of_a_group(rank, size, folder, prefix, is_async):
     if rank == 1:
         work = dist.all_reduce(torch.ones(7), group=group, async_op=is_async)
         return work.wait() if is_async else None
-    wait_for(prefix, range(size))
+    wait_for_dumps(prefix, range(size))
     return None
 
 
@@ -308,8 +307,9 @@ def is_off(rank, size, folder, name, value):
     dist.all_reduce(torch.ones(3))
     if rank == 0:
         error_of(lambda: dist.all_reduce(torch.ones(3)))
+        tell(folder, "0 ended")
     else:
-        time.sleep(2.5)
+        wait_for(folder, "0 ended")
     if name != "TORCH_FR_BUFFER_SIZE":
         return None
     return error_of(fusewire.torch.dump_flight_recorder)

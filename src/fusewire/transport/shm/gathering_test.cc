@@ -20,8 +20,8 @@
 
 #include "fusewire/base/clock.h"
 #include "fusewire/reactor/cancel.h"
+#include "fusewire/transport/lab_test.h"
 #include "fusewire/transport/shm/knock.h"
-#include "fusewire/transport/tcp/own_network_test.h"
 
 namespace fusewire::transport {
 namespace {
@@ -77,7 +77,7 @@ TEST(Gathering, ALifeLineSaysThatItsProcessHasEnded) {
   waitpid(child, nullptr, 0);
 }
 
-TEST(Gathering, WhoIsMissingEndsItByTheDeadlineAndACallSooner) {
+TEST(Gathering, AMissingRankEndsItAtTheDeadlineAndACancelSooner) {
   auto gathering = Gathering::Open();
   ASSERT_TRUE(gathering.ok());
   const Fd file(memfd_create("test", MFD_CLOEXEC));
@@ -97,7 +97,7 @@ TEST(Gathering, WhoIsMissingEndsItByTheDeadlineAndACallSooner) {
   EXPECT_EQ(ComeTo("fusewire-gathering-of-nobody", 1, 2, In(kSecondNs), nullptr).status().code(), Code::kUnavailable);
 }
 
-TEST(Gathering, WhoWaitsHearsThatItIsOver) {
+TEST(Gathering, AWaitingRankHearsThatItIsOver) {
   auto gathering = Gathering::Open();
   ASSERT_TRUE(gathering.ok());
   const Fd file(memfd_create("test", MFD_CLOEXEC));
@@ -112,7 +112,7 @@ TEST(Gathering, WhoWaitsHearsThatItIsOver) {
 }
 
 // Twice one number, or a number of another count: no rank of this gathering.
-TEST(Gathering, WhoIsNoRankEndsIt) {
+TEST(Gathering, ANumberOfNoRankEndsIt) {
   auto gathering = Gathering::Open();
   ASSERT_TRUE(gathering.ok());
   const Fd file(memfd_create("test", MFD_CLOEXEC));
@@ -150,7 +150,7 @@ TEST(Gathering, ANeighbourOfAnotherContainerGetsNothingAndHindersNobody) {
   ASSERT_EQ(pipe2(ready, O_CLOEXEC), 0);
   const pid_t child = fork();
   if (child == 0) {
-    if (unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) _exit(kNotHere);
+    if (!OwnNamespace(CLONE_NEWPID)) _exit(kNotHere);
     const pid_t apart = fork();
     if (apart == 0) _exit(KnockAsNumberOne(gathering.value()->name(), ready[1]));
     int status = 0;
@@ -194,7 +194,7 @@ TEST(Gathering, LeavesNothingToProgramsThatAreStarted) {
 }
 
 // The name comes from another rank: it may belong to a listener that never accepts.
-TEST(Gathering, WhoComesToOneThatIsFullHearsOfItInTime) {
+TEST(Gathering, ARankThatComesToAFullOneHearsOfItInTime) {
   const Fd full(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const std::string name = "fusewire-test-full-" + std::to_string(getpid());
   sockaddr_un place = {};

@@ -2,11 +2,12 @@
 #include "fusewire/transport/shm/shm.h"
 
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <thread>
+
+#include "fusewire/transport/lab_test.h"
 
 namespace fusewire::transport {
 namespace {
@@ -17,7 +18,7 @@ bool IdInAProcess(bool own_network, uint64_t* id) {
   if (pipe(pipe_ends) != 0) return false;
   const pid_t child = fork();
   if (child == 0) {
-    if (own_network && unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) _exit(1);
+    if (own_network && !OwnNetwork()) _exit(1);
     const uint64_t found = HostId();
     _exit(write(pipe_ends[1], &found, sizeof(found)) == sizeof(found) ? 0 : 2);
   }

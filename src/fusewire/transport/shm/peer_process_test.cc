@@ -16,9 +16,8 @@
 #include <string>
 
 #include "fusewire/base/clock.h"
-#include "fusewire/transport/shm/fork_as_test.h"
+#include "fusewire/transport/lab_test.h"
 #include "fusewire/transport/shm/meeting.h"
-#include "fusewire/transport/tcp/own_network_test.h"
 
 namespace fusewire::transport {
 namespace {
@@ -86,7 +85,7 @@ TEST(PeerProcess, ThatHasEndedHasNotSentAnything) {
   });
 }
 
-TEST(PeerProcess, WhoseNumberAnotherOneHasByNowIsRefused) {
+TEST(PeerProcess, WithAReusedPidIsRefused) {
   Expect([] {
     Fd socket = Met(Nothing);
     const Result<PeerProcess> process = PeerProcess::Of(socket.get());
@@ -111,7 +110,7 @@ TEST(PeerProcess, WhoseNumberAnotherOneHasByNowIsRefused) {
 
 TEST(PeerProcess, InAnotherPidNamespaceIsRefused) {
   Expect([] {
-    if (unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) return kNotHere;
+    if (!OwnNamespace(CLONE_NEWPID)) return kNotHere;
     return Says(Refusal(Met(Nothing)), "is in another pid namespace");
   });
 }
@@ -129,7 +128,7 @@ TEST(PeerProcess, InAnotherUserNamespaceIsRefused) {
 // With a /proc of another pid namespace, a number names another process there.
 TEST(PeerProcess, IsNotLookedForInTheProcOfOthers) {
   Expect([] {
-    if (unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) return kNotHere;
+    if (!OwnNamespace(CLONE_NEWPID)) return kNotHere;
     return CodeOf([] { return Says(Refusal(Met(Nothing)), "/proc is that of another pid namespace"); });
   });
 }

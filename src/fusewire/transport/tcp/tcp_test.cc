@@ -32,8 +32,8 @@
 
 #include "fusewire/base/log.h"
 #include "fusewire/reactor/home_test.h"
+#include "fusewire/transport/lab_test.h"
 #include "fusewire/transport/talker_test.h"
-#include "fusewire/transport/tcp/own_network_test.h"
 #include "fusewire/transport/tcp/socket.h"
 
 namespace fusewire::transport {
