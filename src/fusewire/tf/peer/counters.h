@@ -24,10 +24,7 @@ struct Counters {
   std::atomic<uint64_t> fused_recvs{0};          // fused operations that ran
   std::atomic<uint64_t> grpc_recvs{0};           // calls of RecvTensor for one tensor
   std::atomic<uint64_t> grpc_fused_recvs{0};     // calls of RecvTensor for all tensors of a fused operation
-  std::atomic<uint64_t> star_runs_out{0};        // parts of graphs that parameter servers ran for us
-  std::atomic<uint64_t> star_runs_in{0};         // and that we ran for workers
   std::atomic<uint64_t> star_parts{0};           // parts held now
-  std::atomic<uint64_t> collectives{0};          // that ran over our wire
   std::atomic<uint64_t> servers{0};
 
   void Add(std::atomic<uint64_t> Counters::*counter, uint64_t amount = 1) {
@@ -38,12 +35,12 @@ struct Counters {
 // Lives until the process ends.
 Counters& GlobalCounters();
 
-// Each counter, for those who show them all.
+// Each counter, and each count of observe::Event, for those who show them all.
 struct CounterAbout {
   const char* name;
   const char* help;
   bool is_gauge;
-  std::atomic<uint64_t> Counters::*counter;
+  const std::atomic<uint64_t>* counter;
 };
 const std::vector<CounterAbout>& AllCounters();
 

@@ -129,18 +129,17 @@ void Peer::Find(const SidePtr& side, Routed routed) {
     SidePtr side;
     tensorflow::LoggingRequest request;
     tensorflow::LoggingResponse response;
-    observe::Op op;
+    observe::Event call;
   };
   auto question = std::make_shared<Question>();  // shared_ptr: std::function wants copies
   question->side = side;
-  question->op =
-      observe::BeginOp(observe::FindTag(observe::Kind::kCall, task_ == nullptr ? "" : ShortTask(task_->name()),
-                                        ShortTask(options_.target), "where its data port is"),
-                       0, 0, observe::RecordingNowNs());
+  const uint32_t tag = observe::FindTag(observe::Kind::kCall, task_ == nullptr ? "" : ShortTask(task_->name()),
+                                        ShortTask(options_.target), "where its data port is");
+  question->call.Begin(observe::Kind::kCall, tag, 0, 0);
   PortWords::Ask(&question->request);
   side->worker()->LoggingAsync(&question->request, &question->response,
                                [peer = shared_from_this(), question](const TfStatus& status) {
-                                 observe::EndOp(&question->op, status.ok());
+                                 question->call.End(status.ok());
                                  peer->Answered(status, question->response);
                                });
 }

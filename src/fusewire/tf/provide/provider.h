@@ -12,7 +12,7 @@
 #include <tensorflow/core/distributed_runtime/worker_env.h>
 #include <tensorflow/core/framework/rendezvous.h>
 #include "fusewire/base/mutex.h"
-#include "fusewire/observe/recorder.h"
+#include "fusewire/observe/event.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/peer/keys.h"
@@ -39,14 +39,14 @@ class Provider final : public Mail {
   };
   Provider(const Source& source, std::vector<Want> wants, rpc::Reply reply);
   void Begin();
-  void BeginOps();
+  void BeginEvents();
   void Find(size_t index);
   // Any thread.
   void Put(Ready ready);
   void Deliver() override;
   void Send(std::vector<Ready> ready);
   void Append(const Ready& ready);
-  void RecordProfile(const Ready& ready, int64_t sent_ns) const;
+  void EndEvent(const Ready& ready, int64_t now_ns);
   void OnUnwanted();
   void Unref();
 
@@ -55,13 +55,12 @@ class Provider final : public Mail {
   rpc::Reply reply_;
   reactor::Reactor& home_;
   std::atomic<int> refs_{1};
-  const int64_t begun_ns_;  // in a profile; otherwise 0
   // At home.
   size_t unsent_;
   std::string head_;
   Buffers body_;
   std::vector<bool> sent_;
-  std::vector<observe::Op> ops_;  // of the wants; empty if nothing is recorded
+  std::vector<observe::Event> events_;  // of the wants; empty if nobody reads them
   Mutex mutex_;
   std::vector<Ready> ready_ FUSEWIRE_GUARDED_BY(mutex_);
   bool posted_ FUSEWIRE_GUARDED_BY(mutex_) = true;  // a Deliver that takes ready_ is under way

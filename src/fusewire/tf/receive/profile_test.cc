@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "fusewire/tf/peer/counters.h"
-#include "fusewire/tf/profile/events.h"
+#include "fusewire/tf/profile/profiler.h"
 #include "fusewire/tf/receive/rendezvous.h"
 #include "fusewire/tf/receive/step_test.h"
 
@@ -52,8 +52,8 @@ TEST_F(ProfiledReceiveTest, HasAnEventForEachThatIsCounted) {
   ASSERT_EQ(record.events.size(), 2u);
   EXPECT_EQ(record.events[0].name, "early");
   EXPECT_EQ(record.events[0].begun_ns, 0);
-  const WireEvent& event = record.events[1];
-  EXPECT_EQ(event.kind, WireKind::kReceive);
+  const observe::EventFacts& event = record.events[1];
+  EXPECT_EQ(event.kind, observe::Kind::kReceive);
   EXPECT_EQ(event.peer, "ps:0");
   EXPECT_EQ(event.name, "weights/read");
   EXPECT_EQ(event.step, kStep);
@@ -82,7 +82,7 @@ TEST_F(ProfiledReceiveTest, HasTheErrorOfALiarAndOfADeadPeer) {
   ASSERT_FALSE(died.status.ok());
   const WireRecord record = TakeWireRecord();
   ASSERT_EQ(record.events.size(), 2u);
-  for (const WireEvent& event : record.events) {
+  for (const observe::EventFacts& event : record.events) {
     EXPECT_NE(event.error, "") << event.name;
     EXPECT_EQ(event.bytes_in, 0u);
   }

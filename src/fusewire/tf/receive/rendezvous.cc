@@ -10,7 +10,6 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/peer/counters.h"
-#include "fusewire/tf/profile/events.h"
 
 namespace fusewire::tf {
 
@@ -62,7 +61,6 @@ class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTenso
  private:
   void OnArrival() override {
     if (log_ != nullptr) arrived_us_ = static_cast<int64_t>(tensorflow::Env::Default()->NowMicros());
-    arrived_ns_ = WireNow();
   }
 
   void OnEnd(const TfStatus& status, const Tensor& tensor, bool is_dead) override {
@@ -71,7 +69,6 @@ class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTenso
     tensor_ = tensor;
     is_dead_ = is_dead;
     if (status.ok() && log_ != nullptr) Record(tensor);
-    ended_ns_ = WireNow();
     is_there_.store(true, std::memory_order_release);
     if (has_one_end_.exchange(true, std::memory_order_acq_rel)) HandOver();
     rendezvous_->Unref();
@@ -88,24 +85,9 @@ class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTenso
       if (tensor_.dtype() == tensorflow::DT_FLOAT && tensor_.NumElements() == 0)
         GlobalCounters().Add(&Counters::control_edges);
     }
-    if (RecordsWire()) RecordProfile(end);
     DoneCallback done = std::move(done_);
     Tensor tensor = std::move(tensor_);  // the only reference: the consumer may then write into it
     done(end, Args(), args_, end.ok() ? tensor : Tensor(), is_dead_);
-  }
-
-  void RecordProfile(const TfStatus& end) const {
-    WireEvent event;
-    event.kind = WireKind::kReceive;
-    event.peer = ShortTask(channel()->target());
-    event.name = EdgeOfKey(key());
-    event.step = step();
-    event.bytes_in = end.ok() ? tensor_.TotalBytes() : 0;
-    event.begun_ns = begun_ns_;
-    event.arrived_ns = arrived_ns_;
-    event.ended_ns = ended_ns_ != 0 ? ended_ns_ : WireClockNs();
-    if (!end.ok()) event.error = end.ToString();
-    RecordWire(std::move(event));
   }
 
   // As gRPC's workers do. A key is source;incarnation;target;tensor;frame.
@@ -121,9 +103,6 @@ class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTenso
   Rendezvous* const rendezvous_;  // holds a reference until the end
   const TransferLogPtr log_;
   int64_t arrived_us_ = 0;  // at home
-  // In a profile; otherwise 0.
-  const int64_t begun_ns_ = WireNow();
-  int64_t arrived_ns_ = 0, ended_ns_ = 0;
   std::atomic<bool> is_there_{false};
   std::atomic<bool> has_one_end_{false};  // the second hands over
   // Of Meet.

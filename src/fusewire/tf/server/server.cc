@@ -89,7 +89,7 @@ std::string NameOf(const tensorflow::ServerDef& def, const std::string& own_task
 std::vector<observe::Number> ReadNumbers() {
   std::vector<observe::Number> numbers;
   for (const CounterAbout& about : AllCounters())
-    numbers.push_back({about.name, about.help, about.is_gauge, (GlobalCounters().*about.counter).load()});
+    numbers.push_back({about.name, about.help, about.is_gauge, about.counter->load()});
   numbers.push_back({"shared_bytes_out", "Bytes sent through shared memory.", false, transport::SharedBytesWritten()});
   return numbers;
 }

@@ -37,7 +37,7 @@ void WireCall::Start(const google::protobuf::MessageLite& request) {
     options_->SetCancelCallback([this] { Cancel(); });
   }
   GlobalCounters().Add(&Counters::calls_out);
-  op_ = channel_->BeginCall(method, name_);
+  channel_->BeginCall(method, name_, &event_);
   channel_->client().Start(this);
 }
 
@@ -57,7 +57,7 @@ void WireCall::OnDone(Status status) {
   FUSEWIRE_AT_HOME(channel_->client().home());
   if (options_ != nullptr) options_->ClearCancelCallback();
   channel_->ReportStatus(status);
-  observe::EndOp(&op_, status.ok());
+  event_.End(status.ok());
   TfStatus end = status.ok() ? Read() : ToTf(status);
   tensorflow::StatusCallback done = std::move(done_);
   end = WithTarget(end, channel_->target(), name_);

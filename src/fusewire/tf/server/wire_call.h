@@ -14,7 +14,7 @@
 #include <tensorflow/core/distributed_runtime/call_options.h>
 #include <tensorflow/core/distributed_runtime/worker_interface.h>
 
-#include "fusewire/observe/recorder.h"
+#include "fusewire/observe/event.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/bridge/proto.h"
@@ -97,7 +97,7 @@ class WireCall : public rpc::Call {
   google::protobuf::MessageLite* const response_;
   tensorflow::StatusCallback done_;
   std::string text_;
-  observe::Op op_;
+  observe::Event event_;
 };
 
 }  // namespace fusewire::tf

@@ -7,7 +7,7 @@
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/distributed_runtime/rpc/grpc_tensor_coding.h>
 
-#include "fusewire/observe/recorder.h"
+#include "fusewire/observe/event.h"
 #include "fusewire/tf/peer/fused.h"
 #include "fusewire/tf/provide/fused_provider.h"
 #include "fusewire/tf/receive/rendezvous.h"
@@ -83,9 +83,10 @@ namespace {
 tensorflow::StatusCallback Recorded(uint32_t tag, int64_t step, tensorflow::StatusCallback done) {
   if (observe::TheRecorder() == nullptr) return done;
   // shared_ptr: std::function wants copies.
-  auto op = std::make_shared<observe::Op>(observe::BeginOp(tag, step, 0, observe::RecordingNowNs()));
-  return [op, done = std::move(done)](const TfStatus& status) {
-    observe::EndOp(op.get(), status.ok());
+  auto event = std::make_shared<observe::Event>();
+  event->Begin(observe::Kind::kStep, tag, step, 0);
+  return [event, done = std::move(done)](const TfStatus& status) {
+    event->End(status.ok());
     done(status);
   };
 }

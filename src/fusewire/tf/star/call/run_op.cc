@@ -16,7 +16,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/mutex.h"
-#include "fusewire/observe/recorder.h"
+#include "fusewire/observe/event.h"
 #include "fusewire/reactor/completion.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/compat.h"
@@ -27,7 +27,6 @@
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/peer/methods.h"
 #include "fusewire/tf/peer/search.h"
-#include "fusewire/tf/profile/events.h"
 #include "fusewire/tf/profile/trace.h"
 #include "fusewire/tf/receive/rendezvous.h"
 #include "fusewire/tf/star/call/observer.h"
@@ -248,17 +247,13 @@ class Running final : public rpc::Call {
       }
     }
     head = text_;
-    bytes_ = 0;
-    for (const Buffer& segment : body) bytes_ += segment.size();
-    op_ =
-        observe::BeginOp(mark_.tag, context_->step_id(), FlowOf(mark_, context_->step_id()), observe::RecordingNowNs());
+    bytes_in_ = bytes_out_ = 0;
+    for (const Buffer& segment : body) bytes_out_ += segment.size();
+    event_.Begin(observe::Kind::kRunOut, mark_.tag, context_->step_id(), FlowOf(mark_, context_->step_id()));
     if (placement_->kept > 0 && !has_left_) rendezvous_->Leave(placement_->holders, placement_->kept);
     has_left_ = true;
     if (CallObserver* observer = TheCallObserver()) observer->OnRun(channel_->address(), id, text_, body);
     GlobalCounters().Add(&Counters::calls_out);
-    GlobalCounters().Add(&Counters::star_runs_out);
-    begun_ns_ = WireNow();
-    for (const Buffer& one : body) bytes_out_ += begun_ns_ != 0 ? one.size() : 0;
     bool is_only_one = under_way.fetch_add(1, std::memory_order_acq_rel) == 0;
     if (!is_only_one || !MayWait()) {
       channel_->client().Start(this);
@@ -281,9 +276,8 @@ class Running final : public rpc::Call {
   bool is_traced() const { return context_->stats_collector() != nullptr; }
 
   Result<pipe::Landing> Land(ConstBytes head_in, const rpc::SegmentSizes& sizes) override {
-    arrived_ns_ = WireNow();
-    observe::LandedOp(op_, observe::RecordingNowNs());
-    bytes_ += sizes.total();
+    event_.Arrive();
+    bytes_in_ = sizes.total();
     FUSEWIRE_TRY(Read(head_in, &sizes));
     return landings_->Where();
   }
@@ -315,12 +309,12 @@ class Running final : public rpc::Call {
     FUSEWIRE_CHECK(were_under_way > 0);
     TraceMe trace([this] { return Traced("fusewire part ran"); }, kTraceLevel);
     channel_->ReportStatus(status);
-    observe::EndOp(&op_, status.ok(), bytes_);
     if (status.code() == Code::kApplication && status.app_code() == kUnknownPart) {
       {
         MutexLock lock(placement_->mutex);
         if (placement_->channel == channel_) placement_->channel = nullptr;
       }
+      EndEvent(ToTf(status));
       FindPart();
       return;
     }
@@ -352,21 +346,16 @@ class Running final : public rpc::Call {
     return TraceMeEncode(name, {{"peer", ShortTask(placement_->task)}, {"step", context_->step_id()}});
   }
 
-  void RecordProfile(const TfStatus& status) const {
-    WireEvent event;
-    event.kind = WireKind::kCallPart;
-    event.peer = ShortTask(placement_->task);
-    event.name = context_->op_kernel().name();
-    event.step = context_->step_id();
-    event.bytes_out = bytes_out_;
-    for (int i = 0; status.ok() && i < context_->num_outputs(); ++i) {
-      if (const Tensor* output = context_->mutable_output(i)) event.bytes_in += output->TotalBytes();
-    }
-    event.begun_ns = begun_ns_;
-    event.arrived_ns = arrived_ns_;
-    event.ended_ns = WireClockNs();
-    if (!status.ok()) event.error = status.ToString();
-    RecordWire(std::move(event));
+  void EndEvent(const TfStatus& status) {
+    event_.End(status.ok(), bytes_in_ + bytes_out_, [&](observe::EventFacts* facts) {
+      facts->peer = ShortTask(placement_->task);
+      facts->name = placement_->name;
+      facts->bytes_out = bytes_out_;
+      for (int i = 0; status.ok() && i < context_->num_outputs(); ++i) {
+        if (const Tensor* output = context_->mutable_output(i)) facts->bytes_in += output->TotalBytes();
+      }
+      if (!status.ok()) facts->error = status.ToString();
+    });
   }
 
   void SaveStats() {
@@ -382,7 +371,7 @@ class Running final : public rpc::Call {
   void End(const TfStatus& status) {
     if (cancellation_ != nullptr) cancellation_->DeregisterCallback(token_);
     if (!status.ok()) context_->SetStatus(status);
-    if (RecordsWire()) RecordProfile(status);
+    EndEvent(status);
     FUSEWIRE_DCHECK(done_ != nullptr);  // it ends once
     auto done = std::move(done_);
     delete this;
@@ -403,15 +392,12 @@ class Running final : public rpc::Call {
   ChannelPtr channel_;
   int placed_ = 0;
   Mark mark_;
-  observe::Op op_;
-  uint64_t bytes_ = 0;  // of the run's tensors, in segments of their own
+  observe::Event event_;                   // the run, from its request until its results are there
+  uint64_t bytes_in_ = 0, bytes_out_ = 0;  // of its tensors, in segments of their own
   std::string text_;
   bool has_left_ = false;
   static std::atomic<int> under_way;         // of the process
   reactor::Completion* answered_ = nullptr;  // of the thread that waits for this call
-  // In a profile; otherwise 0.
-  int64_t begun_ns_ = 0, arrived_ns_ = 0;
-  uint64_t bytes_out_ = 0;
   // Of the answer.
   TfStatus answer_;
   std::unique_ptr<TensorLandings> landings_;

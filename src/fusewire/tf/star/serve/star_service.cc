@@ -8,7 +8,7 @@
 #include <tensorflow/core/distributed_runtime/session_mgr.h>
 #include <tensorflow/core/lib/core/threadpool.h>
 
-#include "fusewire/observe/recorder.h"
+#include "fusewire/observe/event.h"
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/proto.h"
 #include "fusewire/tf/bridge/status.h"
@@ -16,7 +16,6 @@
 #include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/peer/methods.h"
-#include "fusewire/tf/profile/events.h"
 #include "fusewire/tf/profile/trace.h"
 #include "fusewire/tf/star/serve/values.h"
 #include "fusewire/tf/star/words.h"
@@ -79,7 +78,6 @@ class StarService::Incoming final : public rpc::RequestSink {
     Buffers body;
     uint64_t bytes = 0;
     for (const tensorflow::Tensor& ret : run_.rets) bytes += ret.TotalBytes();
-    observe::EndOp(&run_.op, status.ok(), bytes);
     AppendTfStatus(status, &head);
     for (size_t i = 0; status.ok() && i < run_.rets.size(); ++i) {
       status = AppendTensor(run_.rets[i], &head, &body);
@@ -94,28 +92,30 @@ class StarService::Incoming final : public rpc::RequestSink {
       body.clear();
       AppendTfStatus(status, &head);
     }
-    if (RecordsWire()) RecordProfile(status, head.size(), body);
+    event_.End(status.ok(), bytes, [&](observe::EventFacts* facts) {
+      facts->peer = peer_;
+      facts->name = absl::StrCat("part ", id_);
+      for (const tensorflow::Tensor& arg : run_.args) facts->bytes_in += arg.TotalBytes();
+      facts->bytes_out = head.size();
+      for (const Buffer& one : body) facts->bytes_out += one.size();
+      if (!status.ok()) facts->error = status.ToString();
+    });
     reply->Send(Status::Ok(), head, std::move(body));
   }
 
-  // `peer` is read here.
-  void Profile(const pipe::PeerInfo* peer) {
-    begun_ns_ = WireNow();
-    if (begun_ns_ != 0 && peer != nullptr) peer_ = peer->name.substr(0, peer->name.find(' '));
-  }
   std::string Traced() const {
     return TraceMeEncode("fusewire serve part", {{"peer", peer_}, {"part", id_}, {"step", run_.step}});
   }
 
-  // At home. A part is placed by one session, and so runs for one task.
-  void BeginOp(const pipe::PeerInfo* peer) {
-    if (observe::TheRecorder() == nullptr) return;
-    if (lease_->mark.hash == 0) {
+  // At home. A part is placed by one session, and so runs for one task. `peer` is read here.
+  void Begin(const pipe::PeerInfo* peer) {
+    if (observe::HasEventListener() && peer != nullptr) peer_ = ShortTask(peer->name);
+    if (observe::TheRecorder() != nullptr && lease_->mark.hash == 0) {
       const std::string own = ShortTask(part().device()->name());
       lease_->mark = MarkRun(observe::Kind::kRunIn, own, peer == nullptr ? "" : ShortTask(peer->name),
                              absl::StrCat("part ", id_), own, id_);
     }
-    run_.op = observe::BeginOp(lease_->mark.tag, run_.step, FlowOf(lease_->mark, run_.step), observe::RecordingNowNs());
+    event_.Begin(observe::Kind::kRunIn, lease_->mark.tag, run_.step, FlowOf(lease_->mark, run_.step));
   }
 
   Part& part() { return *lease_->part; }
@@ -123,28 +123,13 @@ class StarService::Incoming final : public rpc::RequestSink {
   PartRun& run() { return run_; }
 
  private:
-  void RecordProfile(const TfStatus& status, size_t head_bytes, const Buffers& body) const {
-    WireEvent event;
-    event.kind = WireKind::kServePart;
-    event.peer = peer_;
-    event.name = absl::StrCat("part ", id_);
-    event.step = run_.step;
-    for (const tensorflow::Tensor& arg : run_.args) event.bytes_in += arg.TotalBytes();
-    event.bytes_out = head_bytes;
-    for (const Buffer& one : body) event.bytes_out += one.size();
-    event.begun_ns = begun_ns_;
-    event.ended_ns = WireClockNs();
-    if (!status.ok()) event.error = status.ToString();
-    RecordWire(std::move(event));
-  }
-
   uint64_t id_ = 0;
   std::string peer_;       // in a profile; otherwise empty
-  int64_t begun_ns_ = 0;   // in a profile; otherwise 0
   Shelf::LeasePtr lease_;  // shared_ptr: the lease may end meanwhile
   TensorPlace place_;
   std::unique_ptr<TensorLandings> landings_;
   PartRun run_;
+  observe::Event event_;
 };
 
 void StarService::Place(rpc::Request request, rpc::Reply reply) {
@@ -184,7 +169,6 @@ void StarService::Place(rpc::Request request, rpc::Reply reply) {
 void StarService::Run(rpc::Request request, rpc::Reply reply) {
   FUSEWIRE_AT_HOME(reply.home());
   GlobalCounters().Add(&Counters::calls_in);
-  GlobalCounters().Add(&Counters::star_runs_in);
   std::unique_ptr<Incoming> incoming(static_cast<Incoming*>(request.sink.release()));
   if (incoming == nullptr) {
     incoming = std::make_unique<Incoming>();
@@ -194,8 +178,7 @@ void StarService::Run(rpc::Request request, rpc::Reply reply) {
       return;
     }
   }
-  incoming->BeginOp(request.peer);
-  incoming->Profile(request.peer);
+  incoming->Begin(request.peer);
   TraceMe trace([&] { return incoming->Traced(); }, kTraceLevel);
   TfStatus ready = incoming->Finish(&store_);
   if (!ready.ok()) {
