@@ -29,7 +29,7 @@
 #include "fusewire/tf/peer/search.h"
 #include "fusewire/tf/profile/trace.h"
 #include "fusewire/tf/receive/rendezvous.h"
-#include "fusewire/tf/star/call/observer.h"
+#include "fusewire/tf/star/call/recording.h"
 #include "fusewire/tf/star/words.h"
 
 namespace fusewire::tf {
@@ -103,8 +103,7 @@ class PlaceCall final : public rpc::Call {
     if (end.ok() && id == 0) end = absl::InternalError("a parameter server does not take a part of a graph");
     FUSEWIRE_DCHECK(!end.ok() || id != 0);
     end = WithTarget(end, channel_->target(), "PlacePart");
-    if (CallObserver* observer = TheCallObserver(); end.ok() && observer != nullptr)
-      observer->OnPlaced(channel_->address(), id, session_, placement_->fingerprint);
+    if (end.ok() && RecordsCalls()) RecordPlaced(channel_->address(), id, session_, placement_->fingerprint);
     placed_(end, id);
     delete this;
   }
@@ -252,7 +251,7 @@ class Running final : public rpc::Call {
     event_.Begin(observe::Kind::kRunOut, mark_.tag, context_->step_id(), FlowOf(mark_, context_->step_id()));
     if (placement_->kept > 0 && !has_left_) rendezvous_->Leave(placement_->holders, placement_->kept);
     has_left_ = true;
-    if (CallObserver* observer = TheCallObserver()) observer->OnRun(channel_->address(), id, text_, body);
+    if (RecordsCalls()) RecordRun(channel_->address(), id, text_, body);
     GlobalCounters().Add(&Counters::calls_out);
     bool is_only_one = under_way.fetch_add(1, std::memory_order_acq_rel) == 0;
     if (!is_only_one || !MayWait()) {
