@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Tests: receive/rendezvous_grpc.cc.
+// Tests: receive/step_context.cc.
 #include "fusewire/tf/receive/rendezvous.h"
 
 #include <memory>
@@ -321,15 +321,15 @@ TEST_F(RendezvousTest, WhatAStepLeavesAtAPeerIsDroppedThereUnlessItWasTaken) {
   on_.KnowPeer();
   {
     Step step(&on_.task, 5);
-    step->Leave({kPeerTask, "/job:nobody/replica:0/task:0"}, 2);
-    step->Taken(2);
+    step->step().Leave({kPeerTask, "/job:nobody/replica:0/task:0"}, 2);
+    step->step().Taken(2);
   }
   Settle();
   EXPECT_EQ(on_.CountAsked(kCleanupGraph), 0u);
   {
     Step step(&on_.task, 6);
-    step->Leave({kPeerTask}, 2);
-    step->Taken(1);
+    step->step().Leave({kPeerTask}, 2);
+    step->step().Taken(1);
   }
   ASSERT_TRUE(on_.world.AwaitAsked(1));
   VarReader reader{ConstBytes(on_.world.asked[0].head)};

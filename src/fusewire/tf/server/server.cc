@@ -20,6 +20,7 @@
 #include "fusewire/tf/collective/executor.h"
 #include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/peer/marks.h"
+#include "fusewire/tf/receive/rendezvous.h"
 #include "fusewire/tf/server/session.h"
 #include "fusewire/transport/shm/shm.h"
 #include "fusewire/transport/transport.h"

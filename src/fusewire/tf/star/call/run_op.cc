@@ -119,12 +119,12 @@ class PlaceCall final : public rpc::Call {
 // One step of one part: it finds the way, places the part if the server does not have it, and runs it.
 class Running final : public rpc::Call {
  public:
-  Running(PlacementPtr placement, OpKernelContext* context, Rendezvous* rendezvous,
+  Running(PlacementPtr placement, OpKernelContext* context, StepContext* step,
           tensorflow::AsyncOpKernel::DoneCallback done)
       : Call(kRunPart),
         placement_(std::move(placement)),
         context_(context),
-        rendezvous_(rendezvous),
+        step_(step),
         done_(std::move(done)),
         search_(std::make_shared<Search>(
             [this](const TfStatus& status, ChannelPtr channel) { OnWay(status, std::move(channel)); })) {
@@ -134,7 +134,7 @@ class Running final : public rpc::Call {
   void Begin() {
     SearchPtr search = search_;  // which outlives this, as the task's name does
     PlacementPtr placement = placement_;
-    Rendezvous* rendezvous = rendezvous_;
+    StepContext* step = step_;
     cancellation_ = context_->cancellation_manager();
     if (cancellation_ != nullptr) {
       token_ = cancellation_->get_cancellation_token();
@@ -144,7 +144,7 @@ class Running final : public rpc::Call {
         return;
       }
     }
-    search->Begin([&](Routed routed) { rendezvous->RouteTo(placement->task, std::move(routed)); });
+    search->Begin([&](Routed routed) { step->RouteTo(placement->task, std::move(routed)); });
   }
 
  private:
@@ -193,7 +193,7 @@ class Running final : public rpc::Call {
   }
 
   void PlacePart() {
-    auto* call = new PlaceCall(channel_, placement_, rendezvous_->session_handle(),
+    auto* call = new PlaceCall(channel_, placement_, step_->session_handle(),
                                [this](const TfStatus& status, uint64_t id) { OnPlaced(status, id); });
     {
       MutexLock lock(mutex_);
@@ -249,7 +249,7 @@ class Running final : public rpc::Call {
     bytes_in_ = bytes_out_ = 0;
     for (const Buffer& segment : body) bytes_out_ += segment.size();
     event_.Begin(observe::Kind::kRunOut, mark_.tag, context_->step_id(), FlowOf(mark_, context_->step_id()));
-    if (placement_->kept > 0 && !has_left_) rendezvous_->Leave(placement_->holders, placement_->kept);
+    if (placement_->kept > 0 && !has_left_) step_->Leave(placement_->holders, placement_->kept);
     has_left_ = true;
     if (RecordsCalls()) RecordRun(channel_->address(), id, text_, body);
     GlobalCounters().Add(&Counters::calls_out);
@@ -268,9 +268,7 @@ class Running final : public rpc::Call {
 
   // The executor's thread itself waits for the answer if there is nothing else to do: no other call is under way, and
   // the next one of this step waits for this one. If others begin, the waiting thread serves them too.
-  bool MayWait() const {
-    return placement_->is_alone && rendezvous_->pool_threads() > 1 && !reactor::Reactor::InsideAny();
-  }
+  bool MayWait() const { return placement_->is_alone && step_->pool_threads() > 1 && !reactor::Reactor::InsideAny(); }
 
   bool is_traced() const { return context_->stats_collector() != nullptr; }
 
@@ -336,7 +334,7 @@ class Running final : public rpc::Call {
         end = absl::DataLossError("a parameter server sent a tensor of another type than its part has");
       if (end.ok()) context_->set_output(index, std::move(results[i]));
     }
-    if (end.ok() && placement_->taken > 0) rendezvous_->Taken(placement_->taken);
+    if (end.ok() && placement_->taken > 0) step_->Taken(placement_->taken);
     if (!stats_.empty()) SaveStats();
     End(end);
   }
@@ -379,7 +377,7 @@ class Running final : public rpc::Call {
 
   const PlacementPtr placement_;
   OpKernelContext* const context_;
-  Rendezvous* const rendezvous_;
+  StepContext* const step_;
   tensorflow::AsyncOpKernel::DoneCallback done_;
   TensorPlace place_;
   tensorflow::CancellationManager* cancellation_ = nullptr;
@@ -424,7 +422,7 @@ class RunOp final : public tensorflow::AsyncOpKernel {
     auto* rendezvous = dynamic_cast<Rendezvous*>(context->rendezvous());
     OP_REQUIRES_ASYNC(context, rendezvous != nullptr,
                       absl::InternalError("a part of a graph needs the rendezvous of a step of this task"), done);
-    (new Running(placement_, context, rendezvous, std::move(done)))->Begin();
+    (new Running(placement_, context, &rendezvous->step(), std::move(done)))->Begin();
   }
 
  private:

@@ -13,7 +13,7 @@
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/peer/methods.h"
-#include "fusewire/tf/receive/rendezvous.h"
+#include "fusewire/tf/receive/step_context.h"
 
 namespace fusewire::tf {
 namespace {
