@@ -16,9 +16,9 @@
 
 #include "fusewire/base/mutex.h"
 #include "fusewire/base/status.h"
-#include "fusewire/observe/facts.h"
 #include "fusewire/observe/port.h"
 #include "fusewire/observe/recorder.h"
+#include "fusewire/observe/status_page.h"
 
 namespace fusewire::observe {
 
