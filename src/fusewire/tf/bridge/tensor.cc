@@ -17,43 +17,13 @@
 #include <tensorflow/core/framework/tensor.pb.h>
 #include <tensorflow/core/framework/tensor_shape.h>
 #include <tensorflow/core/framework/types.h>
-
 #include "fusewire/base/check.h"
-#include "fusewire/tf/heads/tensor_head.h"
+#include "fusewire/tf/heads/receives.h"
 
 namespace fusewire::tf {
 
-Status TensorLandings::Begin(VarReader* reader, const TensorPlace& place) {
-  landings_.emplace_back();
-  TensorLanding& landing = landings_.back();
-  TfStatus begun = landing.Begin(reader, place, [this] {
-    return sizes_ != nullptr && places_.size() < sizes_->count() ? sizes_->at(places_.size()) : UINT64_MAX;
-  });
-  if (!begun.ok()) return NotBegun(begun);
-  if (landing.has_segment()) places_.push_back(landing.place());
-  FUSEWIRE_DCHECK(places_.size() <= landings_.size());
-  return Status::Ok();
-}
-
-Status TensorLandings::EndOfMessage() {
-  size_t segments = sizes_ != nullptr ? sizes_->count() : 0;
-  sizes_ = nullptr;
-  return places_.size() == segments ? Status::Ok() : Status::Corrupt("a segment that no tensor names");
-}
-
-TfStatus TensorLandings::Finish(const TensorPlace& place, std::vector<tensorflow::Tensor>* tensors) {
-  TfStatus status;
-  tensors->reserve(tensors->size() + landings_.size());
-  for (TensorLanding& landing : landings_) {
-    landing.Finish(place, [&status, tensors](const TfStatus& made, const tensorflow::Tensor& tensor) {
-      status = made;
-      tensors->push_back(tensor);
-    });
-    if (!status.ok()) break;
-  }
-  landings_.clear();
-  return status;
-}
+using tensorflow::DataType;
+using tensorflow::Tensor;
 
 namespace {
 
@@ -170,14 +140,46 @@ TfStatus CheckTensor(const TensorProto& proto, int depth) {
   return in_content ? CheckContent(std::string(proto.tensor_content()), count, depth) : status;
 }
 
+// A protobuf of up to this size travels in the head.
+constexpr size_t kHeadBytesMax = 16 * 1024;
+
 }  // namespace
+
+Status TensorLandings::Begin(VarReader* reader, const TensorPlace& place) {
+  landings_.emplace_back();
+  TensorLanding& landing = landings_.back();
+  TfStatus begun = landing.Begin(reader, place, [this] {
+    return sizes_ != nullptr && places_.size() < sizes_->count() ? sizes_->at(places_.size()) : UINT64_MAX;
+  });
+  if (!begun.ok()) return NotBegun(begun);
+  if (landing.has_segment()) places_.push_back(landing.place());
+  FUSEWIRE_DCHECK(places_.size() <= landings_.size());
+  return Status::Ok();
+}
+
+Status TensorLandings::EndOfMessage() {
+  size_t segments = sizes_ != nullptr ? sizes_->count() : 0;
+  sizes_ = nullptr;
+  return places_.size() == segments ? Status::Ok() : Status::Corrupt("a segment that no tensor names");
+}
+
+TfStatus TensorLandings::Finish(const TensorPlace& place, std::vector<tensorflow::Tensor>* tensors) {
+  TfStatus status;
+  tensors->reserve(tensors->size() + landings_.size());
+  for (TensorLanding& landing : landings_) {
+    landing.Finish(place, [&status, tensors](const TfStatus& made, const tensorflow::Tensor& tensor) {
+      status = made;
+      tensors->push_back(tensor);
+    });
+    if (!status.ok()) break;
+  }
+  landings_.clear();
+  return status;
+}
 
 TfStatus CheckClaims(const TensorProto& proto) { return CheckTensor(proto, 0); }
 
 namespace {
-
-using tensorflow::DataType;
-using tensorflow::Tensor;
 
 constexpr uint8_t kControl = 0, kRaw = 1, kStrings = 3, kProto = 5;  // each inline; plus one: a segment follows
 
@@ -430,6 +432,21 @@ void TensorLanding::Finish(const TensorPlace& place, std::function<void(const Tf
       "fusewire", nullptr, place.context, place.device, place.device, HostForDevice(), place.attributes, on_host.get(),
       on_device.get(), 0,
       [on_host, on_device, done = std::move(done)](const TfStatus& copied) { done(copied, *on_device); });
+}
+
+bool AppendProto(const google::protobuf::MessageLite& proto, std::string* head, Buffers* body) {
+  size_t bytes = proto.ByteSizeLong();
+  if (bytes > INT32_MAX) return false;
+  if (bytes <= kHeadBytesMax) return proto.AppendToString(head);
+  Buffer content = Buffer::TryAllocate(bytes);
+  if (content.size() != bytes || !proto.SerializeToArray(content.bytes().data, static_cast<int>(bytes))) return false;
+  body->push_back(std::move(content));
+  return true;
+}
+
+bool ParseProto(ConstBytes rest_of_head, const Buffers& body, google::protobuf::MessageLite* proto) {
+  ConstBytes from = body.empty() ? rest_of_head : ConstBytes(body[0].bytes());
+  return from.size <= INT32_MAX && proto->ParseFromArray(from.data, static_cast<int>(from.size));
 }
 
 }  // namespace fusewire::tf

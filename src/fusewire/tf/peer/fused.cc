@@ -8,7 +8,7 @@
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/common_runtime/dma_helper.h>
 #include "fusewire/base/check.h"
-#include "fusewire/tf/bridge/view.h"
+#include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/heads/varint.h"
 
 namespace fusewire::tf {

@@ -9,12 +9,14 @@
 #include <string>
 #include <vector>
 
+#include <tensorflow/core/distributed_runtime/call_options.h>
 #include <tensorflow/core/distributed_runtime/worker_env.h>
 #include <tensorflow/core/framework/rendezvous.h>
 #include "fusewire/base/mutex.h"
 #include "fusewire/observe/event.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/peer/fused.h"
 #include "fusewire/tf/peer/keys.h"
 
 namespace fusewire::tf {
@@ -70,5 +72,37 @@ class Provider final : public Mail {
 using Fetched = std::function<void(const TfStatus&, const tensorflow::Tensor&, bool is_dead)>;
 void FetchToHost(const Provider::Source& source, int64_t step, const tensorflow::Rendezvous::ParsedKey& key,
                  Fetched fetched);
+
+// Answers one fused receive that came over gRPC, once all its tensors have been produced.
+// Home: any thread. Owns: itself, until the last tensor; the tensors that are ready.
+// Fails: with the first tensor that does. If the caller is gone, its step is aborted, as for TensorFlow's RecvTensor.
+
+class FusedProvider {
+ public:
+  using Done = std::function<void(const TfStatus&, const tensorflow::Tensor& answer)>;
+  // Any thread. `source` outlives it; `options` lives until `done`.
+  static void Start(const Provider::Source& source, tensorflow::CallOptions* options, int64_t step, ParsedKeys keys,
+                    Done done);
+
+ private:
+  FusedProvider(const Provider::Source& source, tensorflow::CallOptions* options, int64_t step, ParsedKeys keys,
+                Done done);
+  void Begin();
+  void Put(size_t index, const TfStatus& status, const tensorflow::Tensor& tensor, bool is_dead);
+  void End(const TfStatus& status, const tensorflow::Tensor& answer);
+  TfStatus GiveBack(const std::vector<FusedItem>& items);
+  void EndWithAll();
+  void Leave();
+
+  const Provider::Source& source_;
+  tensorflow::CallOptions* const options_;
+  const int64_t step_;
+  const ParsedKeys keys_;
+  Done done_;
+  std::atomic<size_t> left_;  // each tensor, and Begin
+  Mutex mutex_;
+  std::vector<FusedItem> items_ FUSEWIRE_GUARDED_BY(mutex_);
+  bool has_failed_ FUSEWIRE_GUARDED_BY(mutex_) = false;
+};
 
 }  // namespace fusewire::tf

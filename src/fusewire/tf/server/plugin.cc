@@ -14,7 +14,7 @@
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/collective/groups.h"
 #include "fusewire/tf/fuse/passes.h"
-#include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/profile/profiler.h"
 #include "fusewire/tf/server/options.h"
 #include "fusewire/tf/server/server.h"

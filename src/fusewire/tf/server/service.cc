@@ -17,7 +17,7 @@
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"
 #include "fusewire/tf/heads/calls.h"
-#include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/peer/measure.h"
 #include "fusewire/tf/peer/methods.h"
 #include "fusewire/tf/provide/provider.h"

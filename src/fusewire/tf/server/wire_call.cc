@@ -6,7 +6,7 @@
 #include <absl/strings/str_cat.h>
 #include "fusewire/base/check.h"
 #include "fusewire/tf/bridge/status.h"
-#include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/marks.h"
 
 namespace fusewire::tf {
 

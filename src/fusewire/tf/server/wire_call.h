@@ -17,7 +17,7 @@
 #include "fusewire/observe/event.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
-#include "fusewire/tf/bridge/proto.h"
+#include "fusewire/tf/bridge/tensor.h"
 #include "fusewire/tf/peer/channel.h"
 #include "fusewire/tf/peer/methods.h"
 

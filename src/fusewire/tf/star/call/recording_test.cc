@@ -5,7 +5,7 @@
 #include <iterator>
 #include <string>
 
-#include "fusewire/tf/bridge/view.h"
+#include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/heads/varint.h"
 #include "fusewire/tf/peer/methods.h"
 

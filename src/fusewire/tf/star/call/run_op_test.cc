@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "fusewire/tf/bridge/view.h"
+#include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/heads/varint.h"
 #include "fusewire/tf/peer/recorded_test.h"
 #include "fusewire/tf/receive/step_test.h"

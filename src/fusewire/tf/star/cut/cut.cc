@@ -16,7 +16,7 @@
 #include <tensorflow/core/protobuf/worker.pb.h>
 #include <tensorflow/core/util/device_name_utils.h>
 #include "fusewire/base/check.h"
-#include "fusewire/tf/fuse/levels.h"
+#include "fusewire/tf/fuse/passes.h"
 #include "fusewire/tf/star/cut/straighten.h"
 
 namespace fusewire::tf {

@@ -19,8 +19,8 @@
 #include "fusewire/base/happens_before.h"
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/star/cut/cut.h"
-#include "fusewire/tf/star/cut/kinds.h"
-#include "fusewire/tf/star/serve/store.h"
+#include "fusewire/tf/star/cut/grouping.h"
+#include "fusewire/tf/star/serve/values.h"
 
 namespace fusewire::tf {
 

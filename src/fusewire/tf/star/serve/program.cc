@@ -11,7 +11,7 @@
 #include <tensorflow/core/platform/denormal.h>
 #include <tensorflow/core/util/tensor_slice_reader_cache.h>
 #include "fusewire/base/check.h"
-#include "fusewire/tf/star/cut/kinds.h"
+#include "fusewire/tf/star/cut/grouping.h"
 
 namespace fusewire::tf {
 

@@ -10,10 +10,8 @@
 
 #include "fusewire/observe/event.h"
 #include "fusewire/tf/bridge/names.h"
-#include "fusewire/tf/bridge/proto.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"
-#include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/peer/methods.h"
 #include "fusewire/tf/profile/trace.h"

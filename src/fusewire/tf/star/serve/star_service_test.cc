@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "fusewire/tf/bridge/view.h"
+#include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/peer/recorded_test.h"
 #include "fusewire/tf/peer/world_test.h"
 #include "fusewire/tf/star/serve/task_test.h"
