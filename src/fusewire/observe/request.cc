@@ -177,6 +177,13 @@ uint16_t SocketName::port() const {
                                             : reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_port);
 }
 
+bool SocketName::is_loopback() const {
+  if (storage.ss_family != AF_INET) {
+    return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr);
+  }
+  return ntohl(reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
 std::string SocketName::ToString() const {
   char text[INET6_ADDRSTRLEN] = "";
   const std::string end = ":" + std::to_string(port());

@@ -59,6 +59,8 @@ struct SocketName {
   // False: `host` is no address.
   bool Set(const std::string& host, uint16_t port);
   uint16_t port() const;
+  bool is_loopback() const;
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
   // "10.0.0.7:9477", "[::1]:9477". An IPv4 address is one, even if an IPv6 socket says it.
   std::string ToString() const;
 };

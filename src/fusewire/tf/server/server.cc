@@ -373,16 +373,15 @@ TfStatus Server::OpenDataPort() {
 // The first server's settings count: a process has one status port.
 void Server::StartWatch() {
   if (settings_.status.is_off) return;
-  observe::Watch::Options options(settings_.status, settings_.pipe.secret, settings_.runtime_folder);
-  options.numbers = ReadNumbers;
-  Status failed;
-  const observe::Watch& watch = observe::Watch::Start(std::move(options), &failed);
-  if (!failed.ok() && watch.port() == 0) {
+  const Status failed =
+      observe::StartWatch(settings_.status, settings_.pipe.secret, settings_.runtime_folder, ReadNumbers);
+  const uint16_t port = observe::Watch::Get()->port();
+  if (!failed.ok() && port == 0) {
     FUSEWIRE_LOG(
         kWarn, "there is no status port: %s; FUSEWIRE_STATUS names another, or off; see docs/seeing.md#the-status-port",
         failed.ToString().c_str());
   } else if (!failed.ok()) {
-    FUSEWIRE_LOG(kInfo, "`fusewire top` does not find this process by itself, only by its port %u: %s", watch.port(),
+    FUSEWIRE_LOG(kInfo, "`fusewire top` does not find this process by itself, only by its port %u: %s", port,
                  failed.ToString().c_str());
   }
   worker_->RecordSteps(observe::FindTag(observe::Kind::kStep, ShortTask(own_task()), "", "step"));
