@@ -50,6 +50,15 @@ void SendOneWay(ChannelPtr channel, uint16_t number, std::string text) {
   on.client().Start(new OneWayCall(std::move(channel), number, std::move(text)));
 }
 
+// `alive` outlives the client.
+rpc::ClientOptions ClientOptionsOf(const Channel::Options& options, std::atomic<bool>* alive) {
+  rpc::ClientOptions client;
+  client.patience_ns = options.patience_ns;
+  client.incarnation = options.incarnation;
+  client.on_lost = [alive] { alive->store(false, std::memory_order_relaxed); };
+  return client;
+}
+
 }  // namespace
 
 // ---- one request ----
@@ -293,19 +302,6 @@ ChannelPtr Channel::Make(task::Task& task, Options options) {
     }
   });
 }
-
-namespace {
-
-// `alive` outlives the client.
-rpc::ClientOptions ClientOptionsOf(const Channel::Options& options, std::atomic<bool>* alive) {
-  rpc::ClientOptions client;
-  client.patience_ns = options.patience_ns;
-  client.incarnation = options.incarnation;
-  client.on_lost = [alive] { alive->store(false, std::memory_order_relaxed); };
-  return client;
-}
-
-}  // namespace
 
 Channel::Channel(task::Task& task, Options options)
     : options_(std::move(options)),

@@ -133,10 +133,6 @@ Result<std::string> ReadFile(const std::string& path) {
   return text;
 }
 
-}  // namespace
-
-namespace {
-
 constexpr const char* kQueues = "TF_GRPC_WORKER_CACHE_QUEUES";
 constexpr const char* kThreads = "TF_GRPC_WORKER_CACHE_THREADS";
 

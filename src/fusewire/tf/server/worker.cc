@@ -24,6 +24,18 @@ TfStatus Unencrypted(const char* call) {
       "with a protocol of Fusewire and without FUSEWIRE_DISABLE; see docs/trust.md#tls"));
 }
 
+// A step that is recorded until its end.
+tensorflow::StatusCallback Recorded(uint32_t tag, int64_t step, tensorflow::StatusCallback done) {
+  if (observe::TheRecorder() == nullptr) return done;
+  // shared_ptr: std::function wants copies.
+  auto event = std::make_shared<observe::Event>();
+  event->Begin(observe::Kind::kStep, tag, step, 0);
+  return [event, done = std::move(done)](const TfStatus& status) {
+    event->End(status.ok());
+    done(status);
+  };
+}
+
 }  // namespace
 
 Worker::Worker(tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config, bool is_grpc_only, bool must_encrypt)
@@ -76,22 +88,6 @@ void Worker::RecvBufAsync(tensorflow::CallOptions* options, const tensorflow::Re
   }
   GrpcWorker::RecvBufAsync(options, request, response, std::move(done));
 }
-
-namespace {
-
-// A step that is recorded until its end.
-tensorflow::StatusCallback Recorded(uint32_t tag, int64_t step, tensorflow::StatusCallback done) {
-  if (observe::TheRecorder() == nullptr) return done;
-  // shared_ptr: std::function wants copies.
-  auto event = std::make_shared<observe::Event>();
-  event->Begin(observe::Kind::kStep, tag, step, 0);
-  return [event, done = std::move(done)](const TfStatus& status) {
-    event->End(status.ok());
-    done(status);
-  };
-}
-
-}  // namespace
 
 void Worker::RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGraphRequestWrapper* request,
                            tensorflow::MutableRunGraphResponseWrapper* response, tensorflow::StatusCallback done) {

@@ -44,41 +44,6 @@ bool HasAnyOf(const std::string& op, std::initializer_list<const char*> words) {
   return std::any_of(words.begin(), words.end(), [&op](const char* word) { return absl::StrContains(op, word); });
 }
 
-}  // namespace
-
-Functions::Facts Functions::Of(const tensorflow::Node& node) {
-  bool has_any = library_ != nullptr && library_->num_functions() > 0;
-  return has_any ? OfCalled(node.def(), node.assigned_device_name()) : Facts();
-}
-
-Functions::Facts Functions::OfCalled(const NodeDef& def, const std::string& device) {
-  Facts facts = OfName(def.op(), device);
-  for (const auto& attr : def.attr()) {
-    if (attr.second.has_func()) Add(OfName(attr.second.func().name(), device), &facts);
-    for (const auto& function : attr.second.list().func()) Add(OfName(function.name(), device), &facts);
-  }
-  return facts;
-}
-
-Functions::Facts Functions::OfName(const std::string& name, const std::string& device) {
-  const tensorflow::FunctionDef* function = library_->Find(name);
-  if (function == nullptr) return Facts();
-  auto known = known_.emplace(std::make_pair(name, device), Facts());
-  if (!known.second) return known.first->second;  // a recursive function: the facts so far
-  Facts facts;
-  for (const NodeDef& def : function->node_def()) {
-    facts.may_block = facts.may_block || MayBlock(def.op());
-    facts.is_elsewhere = facts.is_elsewhere || BelongsElsewhere(def.op()) || Contradicts(def.device(), device);
-    Add(OfCalled(def, device), &facts);
-  }
-  std::string gradient = library_->FindGradient(name);
-  if (!gradient.empty()) Add(OfName(gradient, device), &facts);
-  known.first->second = facts;
-  return facts;
-}
-
-namespace {
-
 constexpr int kNowhere = -1;   // no place: the worker's, or left to send and receive
 constexpr int kNoChoice = -1;  // for a condition that is a bool
 
@@ -530,6 +495,37 @@ class Grouper {
 };
 
 }  // namespace
+
+Functions::Facts Functions::Of(const tensorflow::Node& node) {
+  bool has_any = library_ != nullptr && library_->num_functions() > 0;
+  return has_any ? OfCalled(node.def(), node.assigned_device_name()) : Facts();
+}
+
+Functions::Facts Functions::OfCalled(const NodeDef& def, const std::string& device) {
+  Facts facts = OfName(def.op(), device);
+  for (const auto& attr : def.attr()) {
+    if (attr.second.has_func()) Add(OfName(attr.second.func().name(), device), &facts);
+    for (const auto& function : attr.second.list().func()) Add(OfName(function.name(), device), &facts);
+  }
+  return facts;
+}
+
+Functions::Facts Functions::OfName(const std::string& name, const std::string& device) {
+  const tensorflow::FunctionDef* function = library_->Find(name);
+  if (function == nullptr) return Facts();
+  auto known = known_.emplace(std::make_pair(name, device), Facts());
+  if (!known.second) return known.first->second;  // a recursive function: the facts so far
+  Facts facts;
+  for (const NodeDef& def : function->node_def()) {
+    facts.may_block = facts.may_block || MayBlock(def.op());
+    facts.is_elsewhere = facts.is_elsewhere || BelongsElsewhere(def.op()) || Contradicts(def.device(), device);
+    Add(OfCalled(def, device), &facts);
+  }
+  std::string gradient = library_->FindGradient(name);
+  if (!gradient.empty()) Add(OfName(gradient, device), &facts);
+  known.first->second = facts;
+  return facts;
+}
 
 TfStatus MakeGroups(const Graph& graph, const GroupingOptions& options, Grouping* out) {
   return Grouper(graph, options).Make(out);
