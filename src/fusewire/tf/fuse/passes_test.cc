@@ -100,7 +100,7 @@ TEST_F(FusePassTest, ReceivesOfOneLevelBecomeOne) {
   EXPECT_THAT(keys[0], HasSubstr(std::string(kServer) + ";000000000000000b;" + kOwn));
 }
 
-TEST_F(FusePassTest, WhatOneOfThemWasWaitedForIsWaitedForStill) {
+TEST_F(FusePassTest, AControlDependencyOnOneOfThemStays) {
   Node* recv = Recv("b");
   Take(Recv("a"), {"a=0", "b=0"});
   Take(recv);
@@ -242,7 +242,7 @@ TEST(Levels, AreNotReadFromNonsense) {
   EXPECT_THAT(ReadLevels(drawing.graph), UnorderedElementsAre(Pair("c", 1)));
 }
 
-TEST(TensorFuse, IsWhatTheLastWordSays) {
+TEST(TensorFuse, TheLastSettingCounts) {
   tensorflow::ConfigProto config;
   EXPECT_FALSE(WantsFuse(config));
   SetFuseByDefault(true);

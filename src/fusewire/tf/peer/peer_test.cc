@@ -54,7 +54,7 @@ class PeerTest : public testing::Test {
   PeerPtr peer_ = MakePeer();
 };
 
-TEST_F(PeerTest, IsAskedOnceForItsDataPortWhoeverWaits) {
+TEST_F(PeerTest, IsAskedOnceForItsDataPort) {
   Routing routings[3];
   for (Routing& routing : routings) Route(peer_, &routing);
   EXPECT_EQ(grpc_.asked.size(), 1u);
@@ -74,7 +74,7 @@ TEST_F(PeerTest, IsAskedOnceForItsDataPortWhoeverWaits) {
   EXPECT_TRUE(grpc_.asked.empty());
 }
 
-TEST_F(PeerTest, BehindNatIsReachedWhereItSays) {
+TEST_F(PeerTest, BehindNatIsReachedAtItsAdvertisedAddress) {
   for (const auto& [said, address] :
        {std::pair("gate.example.com", "gate.example.com:40000"), std::pair("2001:db8::1", "[2001:db8::1]:40000")}) {
     PeerPtr peer = MakePeer();
@@ -147,7 +147,7 @@ TEST_F(PeerTest, WithoutAPortItSpeaksGrpcOnlyAndFuses) {
   EXPECT_FALSE(peer_->Fuses(side_));
 }
 
-TEST_F(PeerTest, WhoCannotBeReachedIsAskedAgainByTheNext) {
+TEST_F(PeerTest, AnUnreachableTaskIsAskedAgainByTheNextCall) {
   Routing first, second, third;
   Route(peer_, &first);
   Route(peer_, &second);
@@ -216,7 +216,7 @@ TEST_F(PeerTest, OfATaskThatUsesGrpcAloneIsOnlyAskedWhetherItFuses) {
   EXPECT_TRUE(plain->Fuses(side_));
 }
 
-TEST_F(PeerTest, WhoIsToldItsWayMayAskForItAgain) {
+TEST_F(PeerTest, ACallbackMayRouteAgain) {
   Routing inner;
   int ends = 0;
   peer_->Route(side_, [&](const TfStatus&, const ChannelPtr& channel) {
@@ -255,7 +255,7 @@ class SearchTest : public testing::Test {
   Routed answer_;  // of the task that is asked
 };
 
-TEST_F(SearchTest, EndsWithWhatIsAnswered) {
+TEST_F(SearchTest, EndsWithTheAnswer) {
   SearchPtr at_once = Make();
   at_once->Begin([](const Routed& routed) { routed(absl::UnavailableError("refused"), nullptr); });
   EXPECT_EQ(ends_.count(), 1);
@@ -269,7 +269,7 @@ TEST_F(SearchTest, EndsWithWhatIsAnswered) {
   EXPECT_TRUE(later->status().ok());
 }
 
-TEST_F(SearchTest, ThatWasGivenUpBeforeAsksNobody) {
+TEST_F(SearchTest, GivenUpBeforeItBeginsSendsNothing) {
   SearchPtr search = Make();
   search->GiveUp(absl::CancelledError("the step was cancelled"));
   EXPECT_EQ(ends_.count(), 0);  // Begin ends it
@@ -278,7 +278,7 @@ TEST_F(SearchTest, ThatWasGivenUpBeforeAsksNobody) {
   EXPECT_TRUE(absl::IsCancelled(status_)) << status_;
 }
 
-TEST_F(SearchTest, ThatIsGivenUpMeanwhileEndsOnceAndTheAnswerComesToNobody) {
+TEST_F(SearchTest, GivenUpMeanwhileEndsOnceAndDropsTheAnswer) {
   SearchPtr search = Make();
   search->Begin([this](Routed routed) { answer_ = std::move(routed); });
   search->GiveUp(absl::AbortedError("the first reason"));

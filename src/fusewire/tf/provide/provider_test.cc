@@ -78,7 +78,7 @@ class ProviderTest : public testing::Test {
   std::vector<Ending> endings_;
 };
 
-TEST_F(ProviderTest, WhatIsThereAlreadyGoesInOneMessage) {
+TEST_F(ProviderTest, ReadyTensorsGoInOneMessage) {
   for (size_t i = 0; i < 3; ++i) producers_.Have(Edge(i), Ramp(1000, static_cast<float>(i)));
   const uint64_t before = GlobalCounters().parts_out.load();
   Receive(3);

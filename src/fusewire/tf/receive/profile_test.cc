@@ -109,7 +109,7 @@ TEST(ReceiveLists, AGraphIsUnknownUntilAStepHasRun) {
   EXPECT_EQ(book.Find("a 2"), nullptr);
 }
 
-TEST(ReceiveLists, WhatSeveralStepsMeetIsListedOnce) {
+TEST(ReceiveLists, AReceiveOfSeveralStepsIsListedOnce) {
   ReceiveBook book;
   book.Learn("a 1", {ReceiveOf("x"), ReceiveOf("y")});
   ReceiveListPtr early = book.Find("a 1");

@@ -109,7 +109,7 @@ TEST(EndpointMap, NamesWhatItCannotRead) {
   EXPECT_EQ(bad, "host:1111, a:b=c:d");
 }
 
-TEST(EndpointMap, SaysLittleAboutMuchThatItCannotRead) {
+TEST(EndpointMap, LimitsTheLogOfMalformedLines) {
   std::string text, bad;
   for (int i = 0; i < 10000; ++i) text += std::string(1000, '\x1b') + "\n";
   EXPECT_TRUE(ParseEndpointMap(text, &bad).empty());

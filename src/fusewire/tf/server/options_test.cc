@@ -173,7 +173,7 @@ TEST_F(SecretFile, BothAreAnError) {
   EXPECT_THAT(read.status().ToString(), HasSubstr("both set; next: unset one of them"));
 }
 
-TEST_F(SecretFile, WhatOthersCanReachIsRefused) {
+TEST_F(SecretFile, IsRefusedIfOthersCanReachIt) {
   for (const mode_t mode : {0404, 0644, 0444}) {
     Write("open sesame, open", mode);
     EXPECT_THAT(Refused(), HasSubstr("others can read it; next: chmod 400")) << mode;
@@ -190,7 +190,7 @@ TEST_F(SecretFile, WhatOthersCanReachIsRefused) {
   EXPECT_THAT(Refused(), HasSubstr("belongs to another user"));
 }
 
-TEST_F(SecretFile, WhatIsNoLineOfTextIsRefused) {
+TEST_F(SecretFile, IsRefusedUnlessItIsALineOfText) {
   EXPECT_THAT(Refused(), HasSubstr("No such file"));
   for (const std::string& text :
        {std::string(), std::string("\n"), std::string("open sesame\nopen sesame\n"), std::string("open sesame\r\n"),

@@ -297,7 +297,7 @@ TEST_F(RunOpTest, ARecordingHasEachCallWithTheNumberOfItsPart) {
 
 // ---- cancellation ----
 
-TEST_F(RunOpTest, WhatIsCancelledBeforeItBeginsAsksNobody) {
+TEST_F(RunOpTest, CancelledBeforeItBeginsItSendsNothing) {
   on_.KnowPeer();
   CancellationManager cancellation;
   cancellation.StartCancel();

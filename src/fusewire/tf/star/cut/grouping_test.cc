@@ -223,7 +223,7 @@ TEST(StarGrouping, HandlesStayInTheirGroup) {
   EXPECT_NE(grouping.group_of[static_cast<size_t>(read->id())], Grouping::kNone);
 }
 
-TEST(StarGrouping, NobodyWaitsForAQueueUnlessHeHasTo) {
+TEST(StarGrouping, OnlyNodesBehindAQueueWaitForIt) {
   Sketch sketch;
   Node* queue = sketch.Add(NodeBuilder("queue", "FIFOQueueV2").Attr("component_types", {DT_FLOAT}), Sketch::kPs);
   Node* taken =

@@ -54,7 +54,7 @@ std::string TwoValues() {
   return head;
 }
 
-TEST(IncomingValues, AreTakenAsOftenAsWasSaid) {
+TEST(IncomingValues, AreTakenAsOftenAsDeclared) {
   StepStore store;
   {
     IncomingValues values;
@@ -164,7 +164,7 @@ TEST(StepStore, GivesEachValueAsOftenAsItIsToBeTaken) {
   EXPECT_EQ(TakeOne(&store, kStepOfAll, 3), -1);
 }
 
-TEST(StepStore, FillsArgumentsFromThePlaceThatIsSaid) {
+TEST(StepStore, FillsArgumentsFromTheGivenIndex) {
   StepStore store;
   Keep(&store, kStepOfAll, Kept(1, 1, 1));
   Keep(&store, kStepOfAll, Kept(2, 1, 2));
@@ -177,7 +177,7 @@ TEST(StepStore, FillsArgumentsFromThePlaceThatIsSaid) {
   ASSERT_TRUE(store.Take(kStepOfAll, {}, 0, &args).ok());  // a part that takes nothing
 }
 
-TEST(StepStore, WhatIsNotThereSaysThatTheServerWasProbablyRestarted) {
+TEST(StepStore, AMissingValueSaysThatTheServerWasProbablyRestarted) {
   StepStore store;
   Keep(&store, kStepOfAll, Kept(1, 1, 1));
   std::vector<Tensor> args(2);
@@ -205,7 +205,7 @@ TEST(StepStore, AValueThatIsKeptTwiceIsCountedOnce) {
   EXPECT_EQ(store.steps(), 0u);
 }
 
-TEST(StepStore, WhatNobodyWillTakeAnyMoreLeavesNothing) {
+TEST(StepStore, ValuesThatAllHaveTakenLeaveNothing) {
   StepStore store;
   Keep(&store, kStepOfAll, Kept(1, 0, 1));
   EXPECT_EQ(store.steps(), 0u);
