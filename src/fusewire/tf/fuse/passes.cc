@@ -18,6 +18,7 @@
 #include <tensorflow/core/platform/logging.h>
 #include <tensorflow/core/public/session_options.h>
 #include "fusewire/base/check.h"
+#include "fusewire/tf/bridge/names.h"
 
 namespace fusewire::tf {
 
@@ -212,11 +213,6 @@ TfStatus FusePass::Run(const tensorflow::GraphOptimizationPassOptions& options) 
   return TfStatus();
 }
 
-std::string TaskOfDevice(const std::string& device) {
-  size_t end = device.find("/device:");
-  return end == std::string::npos ? device : device.substr(0, end);
-}
-
 int MarkLevels(Graph* graph) {
   std::vector<bool> behind = BehindControlFlow(*graph);
   std::vector<Node*> order;
@@ -224,7 +220,7 @@ int MarkLevels(Graph* graph) {
   std::vector<int> levels(static_cast<size_t>(graph->num_node_ids()), 0);
   std::vector<std::string> tasks(levels.size());
   for (const Node* node : graph->op_nodes())
-    tasks[static_cast<size_t>(node->id())] = TaskOfDevice(node->assigned_device_name());
+    tasks[static_cast<size_t>(node->id())] = std::string(TaskOfDevice(node->assigned_device_name()));
 
   int marked = 0;
   for (Node* node : order) {

@@ -45,7 +45,5 @@ class FusePass final : public tensorflow::GraphOptimizationPass {
 int MarkLevels(tensorflow::Graph* graph);
 // Reads the marks of a partition: the level of each remote producer, by its name.
 std::map<std::string, int> ReadLevels(const tensorflow::Graph& partition);
-// "/job:ps/replica:0/task:0/device:CPU:0" -> "/job:ps/replica:0/task:0"
-std::string TaskOfDevice(const std::string& device);
 
 }  // namespace fusewire::tf

@@ -321,11 +321,6 @@ class Rendezvous::GrpcFusedRecv final : public GrpcCall {
   std::vector<TensorPlace> places_;
 };
 
-absl::string_view Rendezvous::TaskOf(absl::string_view device) {
-  size_t end = device.find("/device:");
-  return end == absl::string_view::npos ? absl::string_view() : device.substr(0, end);
-}
-
 Rendezvous::Rendezvous(const tensorflow::WorkerEnv* env, int64_t step, ReceiveBookPtr book)
     : BaseRemoteRendezvous(env, step), book_(std::move(book)), step_(*env, step) {}
 
@@ -395,7 +390,7 @@ void Rendezvous::Remember(const ParsedKey& parsed, const Args& args) {
   if (list_ != nullptr && list_->Find(key) >= 0) return;
   ReceiveList::Receive receive;
   receive.key = std::string(key);
-  receive.task = std::string(TaskOf(parsed.src_device));
+  receive.task = std::string(TaskOfDevice(parsed.src_device));
   receive.device = std::string(parsed.dst_device);
   receive.attributes = args.alloc_attrs;
   MutexLock lock(mutex_);
@@ -414,7 +409,7 @@ void Rendezvous::RecvAsync(const ParsedKey& parsed, const Args& args, DoneCallba
     absl::string_view own = on->worker_name();
     absl::string_view source(parsed.src_device.data(), parsed.src_device.size());
     absl::string_view target(parsed.dst_device.data(), parsed.dst_device.size());
-    if (TaskOf(source) != own && absl::StartsWith(target, own) && TaskOf(target) == own) {
+    if (TaskOfDevice(source) != own && absl::StartsWith(target, own) && TaskOfDevice(target) == own) {
       RecvFromRemoteAsync(parsed, args, std::move(done));
       return;
     }
@@ -425,7 +420,7 @@ void Rendezvous::RecvAsync(const ParsedKey& parsed, const Args& args, DoneCallba
 void Rendezvous::RecvFromRemoteAsync(const ParsedKey& parsed, const Args& args, DoneCallback done) {
   StepContext::Source source;
   TfStatus found =
-      step_.FindSource(TaskOf(absl::string_view(parsed.src_device.data(), parsed.src_device.size())), &source);
+      step_.FindSource(TaskOfDevice(absl::string_view(parsed.src_device.data(), parsed.src_device.size())), &source);
   if (!found.ok()) {
     done(found, Args(), args, Tensor(), false);
     return;
@@ -495,7 +490,7 @@ bool Rendezvous::StartFusedOnGrpc(const TogetherPtr& wanted) {
   tensorflow::Device* device = nullptr;
   // An error here is reported for each tensor on its own.
   if (!is_initialized() || wanted->keys->size() < 2) return false;
-  if (!step_.FindSource(TaskOf(first.src_device), &source).ok()) return false;
+  if (!step_.FindSource(TaskOfDevice(first.src_device), &source).ok()) return false;
   if (source.channel != nullptr || source.ways.peer == nullptr || !source.ways.peer->Fuses(source.ways.side))
     return false;
   if (!session()->device_mgr()->LookupDevice(first.dst_device, &device).ok()) return false;

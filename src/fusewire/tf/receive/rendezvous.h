@@ -102,8 +102,6 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
   using TogetherPtr = std::shared_ptr<const Together>;
 
   ~Rendezvous() override;
-  // "/job:ps/replica:0/task:1/device:CPU:0" -> "/job:ps/replica:0/task:1"
-  static absl::string_view TaskOf(absl::string_view device);
   void AskAhead();
   // The receive of this key if it was requested ahead; the caller calls Unref.
   WireRecv* TakeAhead(absl::string_view key);

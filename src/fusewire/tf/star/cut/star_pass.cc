@@ -14,6 +14,7 @@
 #include <tensorflow/core/public/session_options.h>
 #include <tensorflow/core/util/device_name_utils.h>
 #include "fusewire/base/mutex.h"
+#include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/fuse/passes.h"
 #include "fusewire/tf/star/cut/cut.h"
 #include "fusewire/tf/star/cut/grouping.h"
@@ -51,7 +52,7 @@ class Served {
     if (device == nullptr || device->device_type() != tensorflow::DEVICE_CPU) return false;
     const auto& parsed = device->parsed_name();
     if (parsed.id != 0 || parsed.job == own_.job) return false;
-    return home_.reaches(TaskOfDevice(name));
+    return home_.reaches(std::string(TaskOfDevice(name)));
   }
 
   const StarHome& home_;

@@ -11,7 +11,7 @@
 #include <tensorflow/core/framework/node_def_util.h>
 #include <tensorflow/core/graph/algorithm.h>
 #include <tensorflow/core/graph/control_flow.h>
-#include "fusewire/tf/fuse/passes.h"
+#include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/star/cut/grouping.h"
 
 namespace fusewire::tf {
