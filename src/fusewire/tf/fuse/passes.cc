@@ -203,8 +203,7 @@ TfStatus FusePass::Run(const tensorflow::GraphOptimizationPassOptions& options) 
       before += group.second.size();
       ++after;
       if (group.second.size() < 2) continue;
-      TfStatus fused = Fuse(graph, group.second, std::get<3>(group.first));
-      if (!fused.ok()) return fused;
+      TF_RETURN_IF_ERROR(Fuse(graph, group.second, std::get<3>(group.first)));
     }
     if (after == before) continue;
     tensorflow::FixupSourceAndSinkEdges(graph);

@@ -340,11 +340,10 @@ void Rendezvous::SetGraph(const std::string& session, const std::string& graph, 
 }
 
 TfStatus Rendezvous::Initialize(tensorflow::WorkerSession* session) {
-  TfStatus initialized = BaseRemoteRendezvous::Initialize(session);
-  if (!initialized.ok()) return initialized;
+  TF_RETURN_IF_ERROR(BaseRemoteRendezvous::Initialize(session));
   step_.SetSession(session);
   if (list_ != nullptr) AskAhead();
-  return initialized;
+  return TfStatus();
 }
 
 void Rendezvous::AskAhead() {

@@ -49,8 +49,7 @@ TfStatus StepContext::FindSource(absl::string_view task, Source* out) {
   }
   Source source;
   source.task = std::string(task);
-  TfStatus found = FindWays(cache, source.task, &source.ways);
-  if (!found.ok()) return found;
+  TF_RETURN_IF_ERROR(FindWays(cache, source.task, &source.ways));
   if (source.ways.peer != nullptr) {
     source.channel = source.ways.peer->channel();
     // The request to log may come after the step has begun.

@@ -44,8 +44,7 @@ void WireCall::Start(const google::protobuf::MessageLite& request) {
 TfStatus WireCall::Read() {
   VarReader reader{ConstBytes(reply_head)};
   TfStatus status;
-  TfStatus read = ReadTfStatus(&reader, &status);
-  if (!read.ok()) return read;
+  TF_RETURN_IF_ERROR(ReadTfStatus(&reader, &status));
   if (status.ok() && response_ != nullptr && !ParseProto(reader.left(), reply_body, response_)) {
     return absl::DataLossError(absl::StrCat("a peer's answer of ", reader.left().size, " bytes in its head and ",
                                             reply_body.size(), " segments is no ", response_->GetTypeName()));

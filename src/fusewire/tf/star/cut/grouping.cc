@@ -56,8 +56,7 @@ class Grouper {
         functions_(options.library) {}
 
   TfStatus Make(Grouping* out) {
-    TfStatus status = FindFrames();
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(FindFrames());
     if (!Order()) return absl::UnimplementedError("its loops stand in a circle");
     Classify();
     // A node that has to be left out may be an input of others, which then have to be left out, too.
@@ -82,8 +81,7 @@ class Grouper {
   // All nodes of an outermost loop are one unit: its ends wait for all of its beginnings.
   TfStatus FindFrames() {
     std::vector<tensorflow::ControlFlowInfo> info;
-    TfStatus status = tensorflow::BuildControlFlowInfo(&graph_, &info);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(tensorflow::BuildControlFlowInfo(&graph_, &info));
     unit_.resize(ids_);
     in_loop_.resize(ids_, false);
     std::map<std::string, int> frames;

@@ -277,8 +277,7 @@ TfStatus Program::FillInputs(const Operation& operation, Frame* frame) {
 }
 
 TfStatus Program::Compute(const Operation& operation, Frame* frame) {
-  TfStatus filled = FillInputs(operation, frame);
-  if (!filled.ok()) return filled;
+  TF_RETURN_IF_ERROR(FillInputs(operation, frame));
   FUSEWIRE_DCHECK(frame->inputs.size() == operation.slots);
   OpKernelContext::Params& params = frame->params;
   params.op_kernel = operation.kernel;

@@ -57,12 +57,10 @@ class StarService::Incoming final : public rpc::RequestSink {
 
   // After all tensors have landed. The first that can't be made, or does not match the part, is the run's error.
   TfStatus Finish(StepStore* store) {
-    TfStatus made = landings_->Finish(place_, &run_.args);
-    if (!made.ok()) return made;
+    TF_RETURN_IF_ERROR(landings_->Finish(place_, &run_.args));
     const std::vector<tensorflow::DataType>& types = part().args();
     run_.args.resize(types.size());
-    TfStatus taken = store->Take(run_.step, part().takes(), part().given(), &run_.args);
-    if (!taken.ok()) return taken;
+    TF_RETURN_IF_ERROR(store->Take(run_.step, part().takes(), part().given(), &run_.args));
     for (size_t i = 0; i < types.size(); ++i) {
       if (run_.args[i].dtype() != types[i])
         return absl::InvalidArgumentError("a tensor of another type than the part takes");
@@ -261,30 +259,26 @@ void StarService::ReleaseEnded() {
 
 std::vector<rpc::Method> StarService::Methods(reactor::Pool& homes) {
   shelf_.SetHomes(homes);
-  std::vector<rpc::Method> methods(3);
-  methods[0].number = kPlacePart;
-  methods[0].name = "PlacePart";
-  methods[0].handle = [this](rpc::Request request, rpc::Reply reply) { Place(std::move(request), std::move(reply)); };
-  methods[1].number = kRunPart;
-  methods[1].name = "RunPart";
-  methods[1].handle = [this](rpc::Request request, rpc::Reply reply) { Run(std::move(request), std::move(reply)); };
-  methods[1].make_sink = [this](ConstBytes head,
-                                const rpc::SegmentSizes& sizes) -> Result<std::unique_ptr<rpc::RequestSink>> {
-    auto incoming = std::make_unique<Incoming>();
-    Status read = incoming->Read(&shelf_, head, &sizes);
-    if (!read.ok()) return read;
-    return std::unique_ptr<rpc::RequestSink>(std::move(incoming));
-  };
-  methods[2].number = kKeepValues;
-  methods[2].name = "KeepValues";
-  methods[2].handle = [this](rpc::Request request, rpc::Reply reply) { Keep(std::move(request), std::move(reply)); };
-  methods[2].make_sink = [this](ConstBytes head,
-                                const rpc::SegmentSizes& sizes) -> Result<std::unique_ptr<rpc::RequestSink>> {
-    auto values = std::make_unique<IncomingValues>();
-    Status read = values->Read(env_, head, &sizes);
-    if (!read.ok()) return read;
-    return std::unique_ptr<rpc::RequestSink>(std::move(values));
-  };
+  std::vector<rpc::Method> methods;
+  methods.push_back({kPlacePart, "PlacePart",
+                     [this](rpc::Request request, rpc::Reply reply) { Place(std::move(request), std::move(reply)); },
+                     nullptr});
+  methods.push_back(
+      {kRunPart, "RunPart",
+       [this](rpc::Request request, rpc::Reply reply) { Run(std::move(request), std::move(reply)); },
+       [this](ConstBytes head, const rpc::SegmentSizes& sizes) -> Result<std::unique_ptr<rpc::RequestSink>> {
+         auto incoming = std::make_unique<Incoming>();
+         FUSEWIRE_TRY(incoming->Read(&shelf_, head, &sizes));
+         return std::unique_ptr<rpc::RequestSink>(std::move(incoming));
+       }});
+  methods.push_back(
+      {kKeepValues, "KeepValues",
+       [this](rpc::Request request, rpc::Reply reply) { Keep(std::move(request), std::move(reply)); },
+       [this](ConstBytes head, const rpc::SegmentSizes& sizes) -> Result<std::unique_ptr<rpc::RequestSink>> {
+         auto values = std::make_unique<IncomingValues>();
+         FUSEWIRE_TRY(values->Read(env_, head, &sizes));
+         return std::unique_ptr<rpc::RequestSink>(std::move(values));
+       }});
   return methods;
 }
 

@@ -168,8 +168,7 @@ Status IncomingValues::Read(tensorflow::WorkerEnv* env, ConstBytes head, const r
 
 TfStatus IncomingValues::Store(StepStore* store) {
   std::vector<tensorflow::Tensor> tensors;
-  TfStatus made = landings_->Finish(place_, &tensors);
-  if (!made.ok()) return made;
+  TF_RETURN_IF_ERROR(landings_->Finish(place_, &tensors));
   for (size_t i = 0; i < values_.size(); ++i) values_[i].tensor = std::move(tensors[i]);
   store->Keep(step_, session_, std::move(values_));
   return TfStatus();
