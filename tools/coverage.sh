@@ -28,8 +28,7 @@ parsers=(
     collective/group/operations.cc collective/group/operation_table.cc collective/group/call_order.cc \
     collective/group/failed_tags.cc collective/group/survivors.cc collective/run/schedule_runner.cc \
     collective/run/step_order.cc"
-  "plug-in: tf_heads tf_texts: tf/heads/calls.cc tf/heads/data_port.cc tf/heads/receives.cc tf/heads/status_head.cc \
-    tf/heads/tensor_head.cc tf/server/endpoint_map.cc tf/server/network.cc"
+  "plug-in: tf_heads tf_texts: tf/heads/calls.cc tf/heads/receives.cc tf/server/network.cc"
   "ucx: ucx_control: transport/ucx/control_message.cc"
   "texts: texts: transport/address.cc collective/schedule/choice.cc"
 )

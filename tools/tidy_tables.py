@@ -55,7 +55,7 @@ TESTED = ("src/fusewire/tf/",)
 # A decoder that no fuzz target calls by its name, or a source that reads bytes itself: the target that reaches it, or
 # None, and how. A decoder is a header and its name.
 DECODERS = {
-    "src/fusewire/tf/bridge/proto.h:ParseProto": (None, "protobuf's own parser"),
+    "src/fusewire/tf/bridge/tensor.h:ParseProto": (None, "protobuf's own parser"),
     "src/fusewire/tf/bridge/tensor.h:DecodeStrings": (
         "tf_heads",
         "PackedTexts; Parsers.RowsOfTensors makes the tensors",

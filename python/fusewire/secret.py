@@ -22,7 +22,7 @@ class SecretError(ValueError):
 
 def secret_of_environment(environment: Mapping[str, str] = os.environ) -> str | None:
     """None if neither variable is set. SecretError: the setting is wrong, or the secret too short. As ReadSecret of
-    tf/server/secret.cc."""
+    tf/server/options.cc."""
     word, path = environment.get(SECRET, ""), environment.get(SECRET_FILE, "")
     if word and path:
         raise SecretError(f"{SECRET} and {SECRET_FILE} are both set. Fix: unset one of them")

@@ -11,7 +11,6 @@
 #include "fusewire/base/check.h"
 #include "fusewire/observe/access.h"
 #include "fusewire/observe/request.h"
-#include "fusewire/observe/socket_name.h"
 #include "fusewire/observe/watch.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

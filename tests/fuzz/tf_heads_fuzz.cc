@@ -11,8 +11,6 @@
 #include "fusewire/base/check.h"
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/heads/receives.h"
-#include "fusewire/tf/heads/status_head.h"
-#include "fusewire/tf/heads/tensor_head.h"
 
 namespace fusewire::tf {
 namespace {

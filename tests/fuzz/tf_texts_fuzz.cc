@@ -7,8 +7,7 @@
 #include <string>
 
 #include "fusewire/base/check.h"
-#include "fusewire/tf/heads/data_port.h"
-#include "fusewire/tf/server/endpoint_map.h"
+#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/server/network.h"
 
 namespace fusewire::tf {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "fusewire/base/bytes.h"
-#include "fusewire/observe/socket_name.h"
+#include "fusewire/observe/request.h"
 #include "fusewire/wire/hello.h"
 
 namespace fusewire::observe {

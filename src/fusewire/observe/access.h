@@ -26,7 +26,7 @@ std::string ProofOf(const std::string& secret, const std::string& time, const st
 
 std::string TokenOf(const std::string& secret);
 
-// Where a request has arrived, each as "HOST:PORT" (socket_name.h).
+// Where a request has arrived, each as "HOST:PORT" (request.h).
 struct Here {
   std::string address;
   std::vector<std::string> others;  // at which this process is reached from elsewhere

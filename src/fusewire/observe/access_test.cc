@@ -78,7 +78,7 @@ TEST(Access, StrangersTakeNoPlaceOfANonce) {
   EXPECT_EQ(access.Check(Signed("secret", "ffffffffffffffff"), kHere, kNowMs).status, 0);
 }
 
-TEST(Access, WhatIsNoProofIsRefusedWithTheReason) {
+TEST(Access, AMalformedProofIsRefusedWithTheReason) {
   Access access("secret", 0);
   EXPECT_THAT(access.Check(Signed("guess", "0123456789abcdef"), kHere, kNowMs).reason,
               HasSubstr("FUSEWIRE_SECRET differs"));

@@ -1,10 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/observe/folder.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -17,6 +15,8 @@
 #include <memory>
 #include <string_view>
 #include <vector>
+
+#include "fusewire/observe/request.h"
 
 namespace fusewire::observe {
 namespace {
@@ -82,20 +82,12 @@ bool IsServed(std::string_view text) {
   const size_t begin = text.find(kHostKey);
   if (begin == std::string_view::npos) return false;
   const std::string_view rest = text.substr(begin + kHostKey.size());
-  const std::string host(rest.substr(0, rest.find('"')));
-  const auto port = htons(static_cast<uint16_t>(NumberInEntry(text, kPortKey)));
-  sockaddr_in four{};
-  four.sin_family = AF_INET;
-  four.sin_port = port;
-  sockaddr_in6 six{};
-  six.sin6_family = AF_INET6;
-  six.sin6_port = port;
-  const bool is_four = inet_pton(AF_INET, host.c_str(), &four.sin_addr) == 1;
-  if (!is_four && inet_pton(AF_INET6, host.c_str(), &six.sin6_addr) != 1) return false;
-  const int probe = socket(is_four ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  SocketName name;
+  if (!name.Set(std::string(rest.substr(0, rest.find('"'))), static_cast<uint16_t>(NumberInEntry(text, kPortKey))))
+    return false;
+  const int probe = socket(name.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (probe < 0) return true;
-  const auto* name = is_four ? reinterpret_cast<const sockaddr*>(&four) : reinterpret_cast<const sockaddr*>(&six);
-  int error = connect(probe, name, is_four ? sizeof(four) : sizeof(six)) == 0 ? 0 : errno;
+  int error = connect(probe, name.get(), name.size) == 0 ? 0 : errno;
   pollfd connects{probe, POLLOUT, 0};
   socklen_t size = sizeof(error);
   // It is this machine's own address: the kernel answers at once, even if the process there does not.

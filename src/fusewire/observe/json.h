@@ -10,7 +10,24 @@
 namespace fusewire::observe {
 
 // Quoted. A byte that is not printable ASCII becomes \u00XX.
-void AppendJsonText(std::string_view text, std::string* out);
+inline void AppendJsonText(std::string_view text, std::string* out) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  *out += '"';
+  for (const char letter : text) {
+    const auto byte = static_cast<unsigned char>(letter);
+    if (letter == '"' || letter == '\\') {
+      *out += '\\';
+      *out += letter;
+    } else if (byte < 0x20 || byte >= 0x7f) {
+      *out += "\\u00";
+      *out += kDigits[byte >> 4];
+      *out += kDigits[byte & 15];
+    } else {
+      *out += letter;
+    }
+  }
+  *out += '"';
+}
 
 // Objects and arrays, with commas where they belong.
 class JsonWriter {

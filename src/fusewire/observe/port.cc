@@ -15,7 +15,7 @@
 #include <ctime>
 #include <utility>
 
-#include "fusewire/observe/socket_name.h"
+#include "fusewire/observe/request.h"
 
 namespace fusewire::observe {
 namespace {

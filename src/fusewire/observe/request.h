@@ -3,7 +3,10 @@
 // Home: any thread, pure functions. Fails: with HTTP's number and a reason.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -45,5 +48,25 @@ struct Answer {
 };
 // With all headers; without the body if only the head is wanted.
 std::string WriteAnswer(const Answer& answer, bool is_head);
+
+// The address and port of a socket, of either family, and how a request names one.
+// Home: any thread, plain values. Fails: Set with false, FromHost with nothing.
+
+struct SocketName {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof(sockaddr_storage);
+
+  // False: `host` is no address.
+  bool Set(const std::string& host, uint16_t port);
+  uint16_t port() const;
+  bool is_loopback() const;
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  // "10.0.0.7:9477", "[::1]:9477". An IPv4 address is one, even if an IPv6 socket says it.
+  std::string ToString() const;
+};
+
+// "HOST:PORT" of a Host header as ToString() writes it, so that equal places are equal texts; a name in small letters.
+// Empty: there is no port, which would be HTTP's.
+std::string PlaceOf(std::string_view host);
 
 }  // namespace fusewire::observe

@@ -54,15 +54,19 @@ void Row(std::string_view name, const std::string& labels, const std::string& va
 }
 
 struct LineNow {
+  // Of the oldest operation that has not ended; 0 without one.
+  int64_t AgeNs(int64_t now_ns) const { return open == 0 ? 0 : std::max<int64_t>(0, now_ns - since_ns); }
+
   const Line* line = nullptr;
   Spread::Counts spread;
   uint64_t open = 0;
   int64_t since_ns = 0;
 };
 
-std::vector<LineNow> ReadLines(Recorder& recorder) {
+// Those of which an operation has begun. `all_seen`: at least all operations that have not ended.
+std::vector<LineNow> ReadLines(Recorder& recorder, const std::vector<Seen>& all_seen) {
   std::map<const Line*, LineNow> all;
-  for (const Seen& seen : recorder.Read()) {
+  for (const Seen& seen : all_seen) {
     if (!seen.is_open) continue;
     const Line* line = recorder.tags().at(seen.tag).line;
     LineNow& now = all[line];
@@ -96,48 +100,6 @@ void WriteDurations(const std::vector<LineNow>& lines, std::string* out) {
     Row("fusewire_operation_seconds_count", labels, std::to_string(now.spread.count), out);
   }
 }
-
-}  // namespace
-
-std::string MetricsText(Recorder& recorder, const Facts& facts) {
-  const std::vector<LineNow> lines = ReadLines(recorder);
-  std::string text;
-  About("fusewire_info", "1, with the version as a label.", "gauge", &text);
-  Row("fusewire_info", "version=" + Quoted(facts.version), "1", &text);
-  About("fusewire_task", "1 for each task of a cluster in this process.", "gauge", &text);
-  for (const TaskFacts& task : facts.tasks)
-    Row("fusewire_task", "task=" + Quoted(task.task) + ",protocol=" + Quoted(task.protocol), "1", &text);
-  About("fusewire_recorded_seconds", "Time since recording began.", "gauge", &text);
-  Row("fusewire_recorded_seconds", "", Seconds(static_cast<double>(facts.now_ns - facts.begun_ns)), &text);
-  WriteDurations(lines, &text);
-  About("fusewire_operation_bytes_total", "Bytes of tensors in operations that have ended.", "counter", &text);
-  for (const LineNow& now : lines)
-    Row("fusewire_operation_bytes_total", LabelsOf(*now.line),
-        std::to_string(now.line->bytes.load(std::memory_order_relaxed)), &text);
-  About("fusewire_operation_failures_total", "Operations that have ended with an error.", "counter", &text);
-  for (const LineNow& now : lines)
-    Row("fusewire_operation_failures_total", LabelsOf(*now.line),
-        std::to_string(now.line->failed.load(std::memory_order_relaxed)), &text);
-  About("fusewire_operations_open", "Operations that have begun and not ended.", "gauge", &text);
-  for (const LineNow& now : lines)
-    Row("fusewire_operations_open", LabelsOf(*now.line), std::to_string(now.open), &text);
-  About("fusewire_operation_oldest_seconds", "Age of the oldest operation that has not ended; 0 without one.", "gauge",
-        &text);
-  for (const LineNow& now : lines) {
-    const int64_t age_ns = now.open == 0 ? 0 : std::max<int64_t>(0, facts.now_ns - now.since_ns);
-    Row("fusewire_operation_oldest_seconds", LabelsOf(*now.line), Seconds(static_cast<double>(age_ns)), &text);
-  }
-  About("fusewire_operations_unrecorded_total", "Operations for which the ring had no room.", "counter", &text);
-  Row("fusewire_operations_unrecorded_total", "", std::to_string(recorder.unrecorded()), &text);
-  for (const Number& number : facts.numbers) {
-    const std::string name = "fusewire_" + number.name + (number.is_gauge ? "" : "_total");
-    About(name, number.help, number.is_gauge ? "gauge" : "counter", &text);
-    Row(name, "", std::to_string(number.value), &text);
-  }
-  return text;
-}
-
-namespace {
 
 // Every text of a task goes into the page as text, never as markup.
 constexpr std::string_view kPage = R"page(<!doctype html>
@@ -243,11 +205,6 @@ turn();
 </script></body></html>
 )page";
 
-}  // namespace
-
-std::string_view Page() { return kPage; }
-namespace {
-
 std::vector<Seen> OpenOf(const std::vector<Seen>& all) {
   std::vector<Seen> open;
   for (const Seen& seen : all) {
@@ -305,16 +262,10 @@ void WriteOpen(Recorder& recorder, const Facts& facts, const std::vector<Seen>& 
 
 // One row for each kind of operation with each peer.
 void WriteLines(Recorder& recorder, const Facts& facts, const std::vector<Seen>& open, JsonWriter* json) {
-  std::map<const Line*, std::pair<uint64_t, int64_t>> now;  // how many are open, and since when
-  for (const Seen& seen : open) {
-    auto& [count, since_ns] = now[recorder.tags().at(seen.tag).line];
-    if (count++ == 0) since_ns = seen.begun_ns;  // they come oldest first
-  }
   json->Key("lines").Open('[');
-  for (const Line* line : recorder.tags().lines()) {
-    const Spread::Counts spread = line->duration_ns.Read();
-    const auto found = now.find(line);
-    if (spread.count == 0 && found == now.end()) continue;
+  for (const LineNow& now : ReadLines(recorder, open)) {
+    const Line* const line = now.line;
+    const Spread::Counts& spread = now.spread;
     json->Open('{');
     json->Key("kind").Text(KindName(line->kind));
     json->Key("task").Text(line->task);
@@ -326,8 +277,8 @@ void WriteLines(Recorder& recorder, const Facts& facts, const std::vector<Seen>&
     json->Key("p50_ns").Number(spread.Quantile(0.5));
     json->Key("p99_ns").Number(spread.Quantile(0.99));
     json->Key("max_ns").Number(spread.max);
-    json->Key("open").Number(found == now.end() ? 0 : found->second.first);
-    json->Key("oldest_ns").Signed(found == now.end() ? 0 : std::max<int64_t>(0, facts.now_ns - found->second.second));
+    json->Key("open").Number(now.open);
+    json->Key("oldest_ns").Signed(now.AgeNs(facts.now_ns));
     json->Close('}');
   }
   json->Close(']');
@@ -365,6 +316,46 @@ void WriteNames(Recorder& recorder, JsonWriter* json) {
 }
 
 }  // namespace
+
+std::string MetricsText(Recorder& recorder, const Facts& facts) {
+  const std::vector<LineNow> lines = ReadLines(recorder, recorder.Read());
+  std::string text;
+  About("fusewire_info", "1, with the version as a label.", "gauge", &text);
+  Row("fusewire_info", "version=" + Quoted(facts.version), "1", &text);
+  About("fusewire_task", "1 for each task of a cluster in this process.", "gauge", &text);
+  for (const TaskFacts& task : facts.tasks)
+    Row("fusewire_task", "task=" + Quoted(task.task) + ",protocol=" + Quoted(task.protocol), "1", &text);
+  About("fusewire_recorded_seconds", "Time since recording began.", "gauge", &text);
+  Row("fusewire_recorded_seconds", "", Seconds(static_cast<double>(facts.now_ns - facts.begun_ns)), &text);
+  WriteDurations(lines, &text);
+  About("fusewire_operation_bytes_total", "Bytes of tensors in operations that have ended.", "counter", &text);
+  for (const LineNow& now : lines)
+    Row("fusewire_operation_bytes_total", LabelsOf(*now.line),
+        std::to_string(now.line->bytes.load(std::memory_order_relaxed)), &text);
+  About("fusewire_operation_failures_total", "Operations that have ended with an error.", "counter", &text);
+  for (const LineNow& now : lines)
+    Row("fusewire_operation_failures_total", LabelsOf(*now.line),
+        std::to_string(now.line->failed.load(std::memory_order_relaxed)), &text);
+  About("fusewire_operations_open", "Operations that have begun and not ended.", "gauge", &text);
+  for (const LineNow& now : lines)
+    Row("fusewire_operations_open", LabelsOf(*now.line), std::to_string(now.open), &text);
+  About("fusewire_operation_oldest_seconds", "Age of the oldest operation that has not ended; 0 without one.", "gauge",
+        &text);
+  for (const LineNow& now : lines) {
+    const auto age_ns = static_cast<double>(now.AgeNs(facts.now_ns));
+    Row("fusewire_operation_oldest_seconds", LabelsOf(*now.line), Seconds(age_ns), &text);
+  }
+  About("fusewire_operations_unrecorded_total", "Operations for which the ring had no room.", "counter", &text);
+  Row("fusewire_operations_unrecorded_total", "", std::to_string(recorder.unrecorded()), &text);
+  for (const Number& number : facts.numbers) {
+    const std::string name = "fusewire_" + number.name + (number.is_gauge ? "" : "_total");
+    About(name, number.help, number.is_gauge ? "gauge" : "counter", &text);
+    Row(name, "", std::to_string(number.value), &text);
+  }
+  return text;
+}
+
+std::string_view Page() { return kPage; }
 
 std::string StatusJson(Recorder& recorder, const Facts& facts) {
   const std::vector<Seen> all = recorder.Read(), open = OpenOf(all);

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/observe/watch.h"
 
-#include <arpa/inet.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -56,12 +55,11 @@ bool ParsePlace(const std::string& text, Place* place) {
   uint16_t number = 0;
   const auto read = std::from_chars(port.data(), port.data() + port.size(), number);
   if (read.ec != std::errc() || read.ptr != port.data() + port.size()) return false;
-  unsigned char four[4], six[16];
-  const bool is_four = inet_pton(AF_INET, host.c_str(), four) == 1;
-  if (!is_four && inet_pton(AF_INET6, host.c_str(), six) != 1) return false;
+  SocketName name;
+  if (!name.Set(host, number)) return false;
   place->host = host;
   place->port = number;
-  place->is_loopback = is_four ? four[0] == 127 : host == "::1";
+  place->is_loopback = name.is_loopback();
   return true;
 }
 
@@ -265,6 +263,16 @@ Result<Place> ReadPlace(const std::string& text, const std::string& secret) {
         .Next("set FUSEWIRE_SECRET, the same for all of the job, or FUSEWIRE_STATUS=loopback");
   }
   return place;
+}
+
+Status StartWatch(const Place& place, const std::string& secret, const std::string& runtime_folder,
+                  std::function<std::vector<Number>()> numbers) {
+  if (place.is_off) return Status::Ok();
+  Watch::Options options(place, secret, runtime_folder);
+  options.numbers = std::move(numbers);
+  Status failed;
+  (void)Watch::Start(std::move(options), &failed);
+  return failed;
 }
 
 Watch::Options::Options(const Place& place, const std::string& secret_in, const std::string& runtime_folder)

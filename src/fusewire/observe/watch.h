@@ -16,9 +16,9 @@
 
 #include "fusewire/base/mutex.h"
 #include "fusewire/base/status.h"
-#include "fusewire/observe/facts.h"
 #include "fusewire/observe/port.h"
 #include "fusewire/observe/recorder.h"
+#include "fusewire/observe/status_page.h"
 
 namespace fusewire::observe {
 
@@ -32,6 +32,12 @@ struct Place {
 // kInvalid: it is none of these words. kRefused: beyond loopback, strangers could ask, and there is no secret for those
 // who ask to prove that they know it.
 Result<Place> ReadPlace(const std::string& text, const std::string& secret);
+
+// Starts the watch of the process at this place, unless it is off or has begun already. kOk: it answers, or is off;
+// with another status it has no port, or is found only by its port. runtime_folder: XDG_RUNTIME_DIR. `numbers`: any
+// thread, without waiting.
+Status StartWatch(const Place& place, const std::string& secret, const std::string& runtime_folder,
+                  std::function<std::vector<Number>()> numbers);
 
 class Watch {
  public:

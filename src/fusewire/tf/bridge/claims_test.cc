@@ -193,7 +193,7 @@ TEST(Claims, OfCompressedElements) {
   EXPECT_TRUE(Land(HeadOf(Holding(Iterator(element(100, {100}, tensorflow::DT_UINT8)), true)), &tensor).ok());
 }
 
-TEST(Claims, OfAnotherTypeOrShapeThanWasSaid) {
+TEST(Claims, OfAnotherTypeOrShapeThanAnnounced) {
   TensorProto floats = Of(tensorflow::DT_FLOAT, {2});
   floats.add_float_val(1);
   floats.add_float_val(2);

@@ -9,6 +9,7 @@
 
 #include <absl/status/status.h>
 #include <tensorflow/core/framework/types.h>
+#include <tensorflow/core/platform/errors.h>
 #include <tensorflow/core/platform/refcount.h>
 
 // The version comes from the build: newer wheels have no header with it.

@@ -19,6 +19,8 @@ std::string ShortTask(absl::string_view name) {
   return absl::StrCat(rest.substr(0, job_end), ":", number.substr(0, number.find('/')));
 }
 
+absl::string_view TaskOfDevice(absl::string_view device) { return device.substr(0, device.find("/device:")); }
+
 absl::string_view ShortEdge(absl::string_view edge) {
   constexpr absl::string_view kEdge = "edge_";
   if (!absl::StartsWith(edge, kEdge)) return edge;

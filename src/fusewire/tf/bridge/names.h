@@ -13,6 +13,9 @@ namespace fusewire::tf {
 // says it.
 std::string ShortTask(absl::string_view name);
 
+// "/job:ps/replica:0/task:1/device:CPU:0" -> "/job:ps/replica:0/task:1"
+absl::string_view TaskOfDevice(absl::string_view device);
+
 // Of a tensor that crosses tasks, as a key names it: "edge_7_weights/read" -> "weights/read".
 absl::string_view ShortEdge(absl::string_view edge);
 // The same of a whole key, source;incarnation;target;edge;frame.

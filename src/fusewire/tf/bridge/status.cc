@@ -5,8 +5,7 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/string_view.h>
 #include "fusewire/base/check.h"
-#include "fusewire/tf/bridge/view.h"
-#include "fusewire/tf/heads/status_head.h"
+#include "fusewire/tf/heads/receives.h"
 
 namespace fusewire::tf {
 namespace {

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include <absl/strings/string_view.h>
+#include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/heads/varint.h"
@@ -24,5 +26,9 @@ bool IsLost(const Status& status);
 void AppendTfStatus(const TfStatus& status, std::string* out);
 // kDataLoss names the field that is wrong; `out` is then unchanged.
 TfStatus ReadTfStatus(VarReader* reader, TfStatus* out);
+
+// Our bytes as the string views of TensorFlow's libraries, to compare and to build strings.
+
+inline absl::string_view View(ConstBytes bytes) { return {reinterpret_cast<const char*>(bytes.data), bytes.size}; }
 
 }  // namespace fusewire::tf

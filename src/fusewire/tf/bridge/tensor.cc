@@ -17,43 +17,13 @@
 #include <tensorflow/core/framework/tensor.pb.h>
 #include <tensorflow/core/framework/tensor_shape.h>
 #include <tensorflow/core/framework/types.h>
-
 #include "fusewire/base/check.h"
-#include "fusewire/tf/heads/tensor_head.h"
+#include "fusewire/tf/heads/receives.h"
 
 namespace fusewire::tf {
 
-Status TensorLandings::Begin(VarReader* reader, const TensorPlace& place) {
-  landings_.emplace_back();
-  TensorLanding& landing = landings_.back();
-  TfStatus begun = landing.Begin(reader, place, [this] {
-    return sizes_ != nullptr && places_.size() < sizes_->count() ? sizes_->at(places_.size()) : UINT64_MAX;
-  });
-  if (!begun.ok()) return NotBegun(begun);
-  if (landing.has_segment()) places_.push_back(landing.place());
-  FUSEWIRE_DCHECK(places_.size() <= landings_.size());
-  return Status::Ok();
-}
-
-Status TensorLandings::EndOfMessage() {
-  size_t segments = sizes_ != nullptr ? sizes_->count() : 0;
-  sizes_ = nullptr;
-  return places_.size() == segments ? Status::Ok() : Status::Corrupt("a segment that no tensor names");
-}
-
-TfStatus TensorLandings::Finish(const TensorPlace& place, std::vector<tensorflow::Tensor>* tensors) {
-  TfStatus status;
-  tensors->reserve(tensors->size() + landings_.size());
-  for (TensorLanding& landing : landings_) {
-    landing.Finish(place, [&status, tensors](const TfStatus& made, const tensorflow::Tensor& tensor) {
-      status = made;
-      tensors->push_back(tensor);
-    });
-    if (!status.ok()) break;
-  }
-  landings_.clear();
-  return status;
-}
+using tensorflow::DataType;
+using tensorflow::Tensor;
 
 namespace {
 
@@ -64,7 +34,7 @@ using tensorflow::VariantTensorDataProto;
 // Of Snappy: a copy of 64 bytes is written in 3, and an element of a dataset is no longer than its length says.
 constexpr uint64_t kSnappyRatioMax = 24;
 
-TfStatus FalseClaim(const std::string& what) {
+TfStatus Malformed(const std::string& what) {
   return absl::DataLossError(absl::StrCat("a peer sent a malformed tensor: ", what));
 }
 
@@ -73,66 +43,59 @@ TfStatus CheckTensor(const TensorProto& proto, int depth);
 TfStatus CheckList(const std::string& metadata) {
   ListHead list;
   const Status read = DecodeListHead(ConstBytes(metadata.data(), metadata.size()), &list);
-  if (!read.ok()) return FalseClaim(read.cause());
+  if (!read.ok()) return Malformed(read.cause());
   const uint64_t type = list.type;
   const bool is_type = type <= INT32_MAX && tensorflow::DataType_IsValid(static_cast<int>(type));
   // Which numbers references are grows.
   if (!is_type || tensorflow::IsRefType(static_cast<tensorflow::DataType>(type)))
-    return FalseClaim(absl::StrCat("a list of tensors of type ", type));
+    return Malformed(absl::StrCat("a list of tensors of type ", type));
   tensorflow::TensorShapeProto shape;
   const bool is_shape = shape.ParseFromArray(list.shape.data, static_cast<int>(list.shape.size)) &&
                         tensorflow::PartialTensorShape::IsValid(shape);
-  return is_shape ? TfStatus() : FalseClaim("a list of tensors of a malformed shape");
+  return is_shape ? TfStatus() : Malformed("a list of tensors of a malformed shape");
 }
 
 // A compressed list of tensors: it is unpacked into tensors of the shapes in its metadata.
 TfStatus CheckCompressed(const std::string& text) {
   tensorflow::data::CompressedElement element;
-  if (!element.ParseFromString(text)) return FalseClaim("a compressed element that cannot be read");
+  if (!element.ParseFromString(text)) return Malformed("a compressed element that cannot be read");
   uint64_t sum = 0;
   for (const auto& component : element.component_metadata()) {
     TensorShape shape;
     TfStatus made = TensorShape::BuildTensorShape(component.tensor_shape(), &shape);
-    if (!made.ok()) return FalseClaim(std::string(made.message()));
+    if (!made.ok()) return Malformed(std::string(made.message()));
     const auto count = static_cast<uint64_t>(shape.num_elements());
     const auto parts = static_cast<uint64_t>(component.uncompressed_bytes_size());
     const bool is_string = component.dtype() == tensorflow::DT_STRING;
     // Tensors of other types are protobufs, which could not be checked before they are unpacked.
     if (!is_string && !tensorflow::DataTypeCanUseMemcpy(component.dtype()))
-      return FalseClaim("a compressed element of variants or resources");
+      return Malformed("a compressed element of variants or resources");
     if (parts != (is_string ? count : 1) && (parts > 0 || count > 0))
-      return FalseClaim("a compressed element of other parts than its shape has");
+      return Malformed("a compressed element of other parts than its shape has");
     const auto element_bytes = static_cast<uint64_t>(tensorflow::DataTypeSize(component.dtype()));
     for (const auto part : component.uncompressed_bytes()) {
       const auto bytes = static_cast<uint64_t>(part);
       if (bytes > UINT32_MAX || (!is_string && (count > UINT32_MAX || bytes != count * element_bytes)))
-        return FalseClaim("a compressed element of another size than its shape has");
+        return Malformed("a compressed element of another size than its shape has");
       sum += bytes;
     }
   }
   const bool is_plausible = sum <= kSnappyRatioMax * element.data().size();
-  return is_plausible ? TfStatus() : FalseClaim("a compressed element of more than its bytes can hold");
+  return is_plausible ? TfStatus() : Malformed("a compressed element of more than its bytes can hold");
 }
 
 TfStatus CheckVariant(const VariantTensorDataProto& variant, int depth) {
   const std::string& type = variant.type_name();
   // Their decoders take the first tensor, whether there is one or not.
   const bool needs_one = type == "tensorflow::Tensor" || type == "tensorflow::data::WrappedDatasetVariant";
-  if (needs_one && variant.tensors().empty()) return FalseClaim(absl::StrCat("a ", type, " without a tensor"));
-  if (type == "tensorflow::TensorList") {
-    TfStatus status = CheckList(variant.metadata());
-    if (!status.ok()) return status;
-  }
-  if (type == "tensorflow.data.CompressedElement") {
-    TfStatus status = CheckCompressed(variant.metadata());
-    if (!status.ok()) return status;
-  }
+  if (needs_one && variant.tensors().empty()) return Malformed(absl::StrCat("a ", type, " without a tensor"));
+  if (type == "tensorflow::TensorList") TF_RETURN_IF_ERROR(CheckList(variant.metadata()));
+  if (type == "tensorflow.data.CompressedElement") TF_RETURN_IF_ERROR(CheckCompressed(variant.metadata()));
   for (const TensorProto& tensor : variant.tensors()) {
-    TfStatus status = CheckTensor(tensor, depth + 1);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(CheckTensor(tensor, depth + 1));
     // TensorFlow silently leaves out a tensor that can't be made, and its decoder takes the next one, or none. The
     // content has been checked, so making it can be tried here.
-    if (!tensorflow::Tensor().FromProto(tensor)) return FalseClaim("a variant with a tensor that cannot be made");
+    if (!tensorflow::Tensor().FromProto(tensor)) return Malformed("a variant with a tensor that cannot be made");
   }
   return TfStatus();
 }
@@ -140,50 +103,38 @@ TfStatus CheckVariant(const VariantTensorDataProto& variant, int depth) {
 // Of variants: packed texts, each a VariantTensorDataProto.
 TfStatus CheckContent(const std::string& content, uint64_t count, int depth) {
   PackedTexts texts(ConstBytes(content.data(), content.size()));
-  if (!texts.Open(count)) return FalseClaim("the sizes of its variants are cut off");
+  if (!texts.Open(count)) return Malformed("the sizes of its variants are cut off");
   for (uint64_t i = 0; i < count; ++i) {
     ConstBytes text;
     const bool is_whole = texts.Next(&text);
     VariantTensorDataProto variant;
     const bool is_one =
         is_whole && text.size <= INT32_MAX && variant.ParseFromArray(text.data, static_cast<int>(text.size));
-    if (!is_one) return FalseClaim("a variant that cannot be read");
-    TfStatus status = CheckVariant(variant, depth);
-    if (!status.ok()) return status;
+    if (!is_one) return Malformed("a variant that cannot be read");
+    TF_RETURN_IF_ERROR(CheckVariant(variant, depth));
   }
   return TfStatus();
 }
 
 TfStatus CheckTensor(const TensorProto& proto, int depth) {
-  if (depth > kVariantDepthMax) return FalseClaim(absl::StrCat("variants more than ", kVariantDepthMax, " deep"));
+  if (depth > kVariantDepthMax) return Malformed(absl::StrCat("variants more than ", kVariantDepthMax, " deep"));
   TensorShape shape;
   TfStatus status = TensorShape::BuildTensorShape(proto.tensor_shape(), &shape);
-  if (!status.ok()) return FalseClaim(std::string(status.message()));
+  if (!status.ok()) return Malformed(std::string(status.message()));
   const auto count = static_cast<uint64_t>(shape.num_elements());
   // In every encoding, an element takes at least a byte.
-  if (count > proto.ByteSizeLong()) return FalseClaim(absl::StrCat(count, " elements in fewer bytes"));
+  if (count > proto.ByteSizeLong()) return Malformed(absl::StrCat(count, " elements in fewer bytes"));
   for (const VariantTensorDataProto& variant : proto.variant_val()) {
-    status = CheckVariant(variant, depth);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(CheckVariant(variant, depth));
   }
   const bool in_content = proto.dtype() == tensorflow::DT_VARIANT && !proto.tensor_content().empty();
   return in_content ? CheckContent(std::string(proto.tensor_content()), count, depth) : status;
 }
 
-}  // namespace
-
-TfStatus CheckClaims(const TensorProto& proto) { return CheckTensor(proto, 0); }
-
-namespace {
-
-using tensorflow::DataType;
-using tensorflow::Tensor;
+// A protobuf of up to this size travels in the head.
+constexpr size_t kHeadBytesMax = 16 * 1024;
 
 constexpr uint8_t kControl = 0, kRaw = 1, kStrings = 3, kProto = 5;  // each inline; plus one: a segment follows
-
-TfStatus Nonsense(const std::string& what) {
-  return absl::DataLossError(absl::StrCat("a peer sent a malformed tensor: ", what));
-}
 
 TfStatus NoMemory(uint64_t bytes) {
   return absl::ResourceExhaustedError(absl::StrCat("no memory for a tensor of ", bytes, " bytes that a peer sends"));
@@ -243,6 +194,40 @@ std::string EncodeStrings(const Tensor& tensor) {
 }
 
 }  // namespace
+
+Status TensorLandings::Begin(VarReader* reader, const TensorPlace& place) {
+  landings_.emplace_back();
+  TensorLanding& landing = landings_.back();
+  TfStatus begun = landing.Begin(reader, place, [this] {
+    return sizes_ != nullptr && places_.size() < sizes_->count() ? sizes_->at(places_.size()) : UINT64_MAX;
+  });
+  if (!begun.ok()) return NotBegun(begun);
+  if (landing.has_segment()) places_.push_back(landing.place());
+  FUSEWIRE_DCHECK(places_.size() <= landings_.size());
+  return Status::Ok();
+}
+
+Status TensorLandings::EndOfMessage() {
+  size_t segments = sizes_ != nullptr ? sizes_->count() : 0;
+  sizes_ = nullptr;
+  return places_.size() == segments ? Status::Ok() : Status::Corrupt("a segment that no tensor names");
+}
+
+TfStatus TensorLandings::Finish(const TensorPlace& place, std::vector<tensorflow::Tensor>* tensors) {
+  TfStatus status;
+  tensors->reserve(tensors->size() + landings_.size());
+  for (TensorLanding& landing : landings_) {
+    landing.Finish(place, [&status, tensors](const TfStatus& made, const tensorflow::Tensor& tensor) {
+      status = made;
+      tensors->push_back(tensor);
+    });
+    if (!status.ok()) break;
+  }
+  landings_.clear();
+  return status;
+}
+
+TfStatus CheckClaims(const TensorProto& proto) { return CheckTensor(proto, 0); }
 
 Buffer WrapTensor(const Tensor& tensor) {
   auto content = tensor.tensor_data();
@@ -307,7 +292,7 @@ TfStatus TensorLanding::Begin(VarReader* reader, const TensorPlace& place,
                               const std::function<uint64_t()>& segment_bytes) {
   TensorHead head;
   const Status read = DecodeTensorHead(reader, &head);
-  if (!read.ok()) return Nonsense(read.cause());
+  if (!read.ok()) return Malformed(read.cause());
   form_ = head.form;
   if (form_ == TensorForm::kControl) {
     type_ = tensorflow::DT_FLOAT;
@@ -317,11 +302,11 @@ TfStatus TensorLanding::Begin(VarReader* reader, const TensorPlace& place,
   }
   const uint64_t type = head.type;
   if (!tensorflow::DataType_IsValid(static_cast<int>(type)) || type == tensorflow::DT_INVALID || type >= 100)
-    return Nonsense(absl::StrCat("type ", type));
+    return Malformed(absl::StrCat("type ", type));
   FUSEWIRE_DCHECK(!has_segment_);  // a landing is used once
   type_ = static_cast<DataType>(type);
   TfStatus made = tensorflow::TensorShape::BuildTensorShape(absl::MakeConstSpan(head.dims.data(), head.rank), &shape_);
-  if (!made.ok()) return Nonsense(std::string(made.message()));
+  if (!made.ok()) return Malformed(std::string(made.message()));
 
   if (head.is_raw()) return BeginRaw(reader, place, segment_bytes);
   const uint64_t bytes = head.bytes;
@@ -329,7 +314,7 @@ TfStatus TensorLanding::Begin(VarReader* reader, const TensorPlace& place,
     content_ = Buffer::CopyOf(head.content);
     return Decode(place);
   }
-  if (bytes != segment_bytes()) return Nonsense("its content has another size than its segment");
+  if (bytes != segment_bytes()) return Malformed("its content has another size than its segment");
   has_segment_ = true;
   content_ = Buffer::TryAllocate(static_cast<size_t>(bytes));
   if (content_.size() != bytes) return NoMemory(bytes);
@@ -341,17 +326,17 @@ TfStatus TensorLanding::BeginRaw(VarReader* reader, const TensorPlace& place,
                                  const std::function<uint64_t()>& segment_bytes) {
   const bool is_inline = form_ == TensorForm::kRawInline;
   if (!tensorflow::DataTypeCanUseMemcpy(type_))
-    return Nonsense(absl::StrCat("raw bytes of type ", tensorflow::DataTypeString(type_)));
+    return Malformed(absl::StrCat("raw bytes of type ", tensorflow::DataTypeString(type_)));
   uint64_t element_bytes = static_cast<uint64_t>(tensorflow::DataTypeSize(type_));
   uint64_t count = static_cast<uint64_t>(shape_.num_elements());
-  if (count > UINT64_MAX / element_bytes) return Nonsense("it is larger than any memory");
+  if (count > UINT64_MAX / element_bytes) return Malformed("it is larger than any memory");
   uint64_t bytes = count * element_bytes;
   ConstBytes content;
   if (is_inline) {
     content = reader->Take(bytes);
-    if (!reader->ok()) return Nonsense("its content is cut off");
+    if (!reader->ok()) return Malformed("its content is cut off");
   } else if (bytes != segment_bytes()) {
-    return Nonsense("its shape needs another size than its segment has");
+    return Malformed("its shape needs another size than its segment has");
   }
   on_device_ = place.device != nullptr && IsAccelerator(place.device) && !place.attributes.on_host();
   tensorflow::AllocatorAttributes attributes = place.attributes;
@@ -376,30 +361,29 @@ TfStatus TensorLanding::Decode(const TensorPlace& place) {
   if (form_ == TensorForm::kStrings || form_ == TensorForm::kStringsInline) return DecodeStrings();
   tensorflow::TensorProto proto;
   if (content_.size() > INT32_MAX || !proto.ParseFromArray(content_.bytes().data, static_cast<int>(content_.size())))
-    return Nonsense("its TensorProto cannot be read");
+    return Malformed("its TensorProto cannot be read");
   content_.Drop();
   if (proto.dtype() != type_ || tensorflow::DataTypeCanUseMemcpy(type_) || type_ == tensorflow::DT_STRING)
-    return Nonsense(absl::StrCat("a TensorProto for a tensor of type ", tensorflow::DataTypeString(type_)));
-  TfStatus claims = CheckClaims(proto);
-  if (!claims.ok()) return claims;
+    return Malformed(absl::StrCat("a TensorProto for a tensor of type ", tensorflow::DataTypeString(type_)));
+  TF_RETURN_IF_ERROR(CheckClaims(proto));
   if (!shape_.IsSameSize(tensorflow::TensorShape(proto.tensor_shape())))
-    return Nonsense("its TensorProto has another shape than its description");
+    return Malformed("its TensorProto has another shape than its description");
   if (place.device == nullptr) return TfStatus();
   return place.device->MakeTensorFromProto(proto, place.attributes, &tensor_);
 }
 
 TfStatus TensorLanding::DecodeStrings() {
   uint64_t count = static_cast<uint64_t>(shape_.num_elements());
-  if (type_ != tensorflow::DT_STRING || count > content_.size()) return Nonsense("its strings are cut off");
+  if (type_ != tensorflow::DT_STRING || count > content_.size()) return Malformed("its strings are cut off");
   PackedTexts texts(content_.bytes());
   tensor_ = Tensor(type_, shape_);
   if (count == 0) return TfStatus();
   if (!tensor_.IsInitialized()) return NoMemory(count * sizeof(tensorflow::tstring));
   auto strings = tensor_.flat<tensorflow::tstring>();
-  if (!texts.Open(count)) return Nonsense("the lengths of its strings are cut off");
+  if (!texts.Open(count)) return Malformed("the lengths of its strings are cut off");
   for (uint64_t i = 0; i < count; ++i) {
     ConstBytes text;
-    if (!texts.Next(&text)) return Nonsense("its strings are cut off");
+    if (!texts.Next(&text)) return Malformed("its strings are cut off");
     strings(static_cast<int64_t>(i)).assign(reinterpret_cast<const char*>(text.data), text.size);
   }
   content_.Drop();
@@ -430,6 +414,21 @@ void TensorLanding::Finish(const TensorPlace& place, std::function<void(const Tf
       "fusewire", nullptr, place.context, place.device, place.device, HostForDevice(), place.attributes, on_host.get(),
       on_device.get(), 0,
       [on_host, on_device, done = std::move(done)](const TfStatus& copied) { done(copied, *on_device); });
+}
+
+bool AppendProto(const google::protobuf::MessageLite& proto, std::string* head, Buffers* body) {
+  size_t bytes = proto.ByteSizeLong();
+  if (bytes > INT32_MAX) return false;
+  if (bytes <= kHeadBytesMax) return proto.AppendToString(head);
+  Buffer content = Buffer::TryAllocate(bytes);
+  if (content.size() != bytes || !proto.SerializeToArray(content.bytes().data, static_cast<int>(bytes))) return false;
+  body->push_back(std::move(content));
+  return true;
+}
+
+bool ParseProto(ConstBytes rest_of_head, const Buffers& body, google::protobuf::MessageLite* proto) {
+  ConstBytes from = body.empty() ? rest_of_head : ConstBytes(body[0].bytes());
+  return from.size <= INT32_MAX && proto->ParseFromArray(from.data, static_cast<int>(from.size));
 }
 
 }  // namespace fusewire::tf

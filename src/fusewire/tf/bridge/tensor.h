@@ -14,18 +14,18 @@
 #include <string>
 #include <vector>
 
+#include <google/protobuf/message_lite.h>
 #include <tensorflow/core/common_runtime/device.h>
 #include <tensorflow/core/framework/allocator.h>
 #include <tensorflow/core/framework/device_base.h>
 #include <tensorflow/core/framework/tensor.h>
 #include <tensorflow/core/framework/tensor.pb.h>
-
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/buffer.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
-#include "fusewire/tf/heads/tensor_head.h"
+#include "fusewire/tf/heads/receives.h"
 #include "fusewire/tf/heads/varint.h"
 
 namespace fusewire::tf {
@@ -113,5 +113,11 @@ class TensorLandings {
   std::vector<TensorLanding> landings_;
   std::vector<Bytes> places_;
 };
+
+// A protobuf on the wire: in the head if it is small, otherwise in a segment of its own.
+// Home: any thread. Fails: with false, for more than protobuf can carry (2 GiB), or another protobuf.
+
+bool AppendProto(const google::protobuf::MessageLite& proto, std::string* head, Buffers* body);
+bool ParseProto(ConstBytes rest_of_head, const Buffers& body, google::protobuf::MessageLite* proto);
 
 }  // namespace fusewire::tf

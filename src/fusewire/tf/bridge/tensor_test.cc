@@ -169,7 +169,7 @@ std::string HeadOf(const Tensor& tensor) {
   return head;
 }
 
-TEST(TensorThatIsNone, IsRefused) {
+TEST(MalformedTensor, IsRefused) {
   Tensor floats(tensorflow::DT_FLOAT, TensorShape({2, 3}));
   Fill(&floats, 1);
   std::string good = HeadOf(floats);
@@ -192,9 +192,9 @@ TEST(TensorThatIsNone, IsRefused) {
 }
 
 // Its first byte would be read as the form that has no others.
-TEST(TensorThatIsNone, IsRefusedWhereNothingIsLeft) { EXPECT_TRUE(absl::IsDataLoss(Receive("", Buffers()).status)); }
+TEST(MalformedTensor, IsRefusedIfItIsEmpty) { EXPECT_TRUE(absl::IsDataLoss(Receive("", Buffers()).status)); }
 
-TEST(TensorThatIsNone, NeverCrashesWhateverItsBytes) {
+TEST(MalformedTensor, NeverCrashesWhateverItsBytes) {
   std::vector<std::string> seeds = {HeadOf(Tensor(tensorflow::DT_FLOAT, TensorShape({2, 3}))),
                                     HeadOf(Tensor(tensorflow::DT_STRING, TensorShape({4}))),
                                     HeadOf(Tensor(tensorflow::DT_VARIANT, TensorShape({1})))};

@@ -14,12 +14,10 @@
 #include <tensorflow/core/nccl/collective_communicator.h>
 #include <tensorflow/core/platform/fingerprint.h>
 #include "fusewire/base/check.h"
-#include "fusewire/observe/recorder.h"
+#include "fusewire/observe/event.h"
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
-#include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/peer/marks.h"
-#include "fusewire/tf/profile/events.h"
 #include "fusewire/tf/profile/trace.h"
 
 namespace fusewire::tf {
@@ -106,8 +104,6 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
       done(sane);
       return;
     }
-    GlobalCounters().Add(&Counters::collectives);
-    begun_ns_ = WireNow();
     TraceMe trace([this] { return Traced("fusewire collective"); }, kTraceLevel);
     Ref();  // until its end
     done_ = std::move(done);
@@ -127,7 +123,7 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
       }
     }
     Ref();  // while this goes on: the end may come at any time
-    op_ = observe::BeginOp(TagOf(params), context_->step_id, wanted.key, observe::RecordingNowNs());
+    event_.Begin(observe::Kind::kCollective, TagOf(params), context_->step_id, wanted.key);
     bytes_ = wanted.to.bytes();
     uint64_t number = group_->Start(std::move(wanted), [this](Status status) { Ended(std::move(status)); });
     number_.store(number);
@@ -184,19 +180,15 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
         name, {{"operation", WordsOf(context_->col_params->instance.type)}, {"bytes", context_->output->TotalBytes()}});
   }
 
-  void RecordProfile(const TfStatus& end) const {
-    const tensorflow::CollectiveParams& params = *context_->col_params;
-    WireEvent event;
-    event.kind = WireKind::kCollective;
-    event.peer = absl::StrCat("group ", params.group.group_key, " of ", params.group.group_size);
-    event.name = absl::StrCat(WordsOf(params.instance.type), " ", context_->exec_key);
-    event.step = context_->step_id;
-    event.bytes_in = context_->output->TotalBytes();
-    event.bytes_out = context_->input != nullptr ? context_->input->TotalBytes() : 0;
-    event.begun_ns = begun_ns_;
-    event.ended_ns = WireClockNs();
-    if (!end.ok()) event.error = end.ToString();
-    RecordWire(std::move(event));
+  void EndEvent(const TfStatus& end) {
+    event_.End(end.ok(), bytes_, [&](observe::EventFacts* facts) {
+      const tensorflow::CollectiveParams& params = *context_->col_params;
+      facts->peer = absl::StrCat("group ", params.group.group_key, " of ", params.group.group_size);
+      facts->name = absl::StrCat(WordsOf(params.instance.type), " ", context_->exec_key);
+      facts->bytes_in = context_->output->TotalBytes();
+      facts->bytes_out = context_->input != nullptr ? context_->input->TotalBytes() : 0;
+      if (!end.ok()) facts->error = end.ToString();
+    });
   }
 
   // Its peers are all other members, by number: the task that is missing is the one that has not begun it.
@@ -220,11 +212,10 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
     bool is_registered = cancellation != nullptr && token_ != tensorflow::CancellationManager::kInvalidToken;
     if (is_registered && cancellation->TryDeregisterCallback(token_)) Unref();
     FUSEWIRE_CHECK(done_ != nullptr);  // it ends once
-    observe::EndOp(&op_, status.ok(), bytes_);
     tensorflow::StatusCallback done = std::move(done_);
     TfStatus end = ToTf(status);
     TraceMe trace([this] { return Traced("fusewire collective ended"); }, kTraceLevel);
-    if (RecordsWire()) RecordProfile(end);
+    EndEvent(end);
     done(end);
     Unref();
   }
@@ -234,10 +225,9 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
   GroupPtr group_;
   tensorflow::StatusCallback done_;
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
-  observe::Op op_;
+  observe::Event event_;
   uint64_t bytes_ = 0;
   std::atomic<uint64_t> number_{0};
-  int64_t begun_ns_ = 0;  // in a profile; otherwise 0
   std::atomic<bool> is_cancelled_{false};
 };
 

@@ -172,7 +172,7 @@ TEST_F(ExecutorTest, ACancelEndsWhatWaitsForTheOther) {
   EXPECT_TRUE(absl::IsCancelled(ranks_[0].status)) << ranks_[0].status;
 }
 
-TEST_F(ExecutorTest, AnAbortEndsWhatIsUnderWayAndWhatComes) {
+TEST_F(ExecutorTest, AnAbortEndsCurrentAndLaterOperations) {
   Meet();
   Tensor sum = Filled(4, 0);
   ranks_[0].Reduce(Filled(4, 1), &sum);

@@ -36,7 +36,7 @@ class GroupOfTwoTest : public testing::Test {
   tensorflow::CollGroupParams params_ = PairOfMembers();
 };
 
-TEST_F(GroupOfTwoTest, IsMadeOnceTheOtherHasSaidWhereItIs) {
+TEST_F(GroupOfTwoTest, IsMadeOnceTheOtherHasAnswered) {
   FoundGroup first, second, late;
   Find(&first);
   Find(&second);

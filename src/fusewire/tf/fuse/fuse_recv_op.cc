@@ -8,7 +8,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
-#include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/receive/rendezvous.h"
 
 #include <absl/strings/str_cat.h>

@@ -58,7 +58,7 @@ class FuseRecvTest : public testing::Test {
   std::unique_ptr<tensorflow::OpKernelContext> context_;
 };
 
-TEST_F(FuseRecvTest, AsksForAllInOneQuestionAndWaitsForAll) {
+TEST_F(FuseRecvTest, RequestsAllInOneCallAndWaitsForAll) {
   on_.KnowPeer();
   Start({"first", "second"});
   ASSERT_TRUE(on_.world.AwaitAsked(1));
@@ -95,7 +95,7 @@ TEST_F(FuseRecvTest, ADeadTensorIsAnErrorOfTheMarks) {
   EXPECT_THAT(std::string(context_->status().message()), HasSubstr("dead tensor"));
 }
 
-TEST_F(FuseRecvTest, IsNotMadeOfKeysThatAreNoneOrTooFew) {
+TEST_F(FuseRecvTest, RefusesInvalidOrTooFewKeys) {
   TfStatus made;
   Make({KeyOf("first")}, 2, &made);
   EXPECT_TRUE(absl::IsInvalidArgument(made)) << made;

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/fuse/passes.h"
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <string>
@@ -8,9 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "fusewire/base/check.h"
-#include "fusewire/tf/fuse/levels.h"
-
+#include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/framework/control_flow.h>
 #include <tensorflow/core/framework/node_def_util.h>
@@ -18,6 +17,8 @@
 #include <tensorflow/core/graph/algorithm.h>
 #include <tensorflow/core/platform/logging.h>
 #include <tensorflow/core/public/session_options.h>
+#include "fusewire/base/check.h"
+#include "fusewire/tf/bridge/names.h"
 
 namespace fusewire::tf {
 
@@ -128,6 +129,39 @@ TfStatus Fuse(Graph* graph, const std::vector<RecvNode>& recvs, bool on_host) {
   return TfStatus();
 }
 
+constexpr const char* kLevelsAttribute = "_fusewire_levels";
+
+// All nodes that control flow can reach: their levels depend on iterations, and their tensors may be dead.
+std::vector<bool> BehindControlFlow(const Graph& graph) {
+  std::vector<bool> behind(static_cast<size_t>(graph.num_node_ids()), false);
+  std::vector<const Node*> todo;
+  for (const Node* node : graph.op_nodes()) {
+    if (!node->IsControlFlow()) continue;
+    behind[static_cast<size_t>(node->id())] = true;
+    todo.push_back(node);
+  }
+  while (!todo.empty()) {
+    const Node* node = todo.back();
+    todo.pop_back();
+    for (const Edge* edge : node->out_edges()) {
+      size_t id = static_cast<size_t>(edge->dst()->id());
+      if (!edge->dst()->IsOp() || behind[id]) continue;
+      behind[id] = true;
+      todo.push_back(edge->dst());
+    }
+  }
+  return behind;
+}
+
+bool TakesRemoteReference(const Node& node, const std::string& task) {
+  for (const Edge* edge : node.in_edges()) {
+    if (edge->IsControlEdge() || !edge->src()->IsOp()) continue;
+    bool is_remote = TaskOfDevice(edge->src()->assigned_device_name()) != task;
+    if (is_remote && tensorflow::IsRefType(node.input_type(edge->dst_input()))) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void SetFuseByDefault(bool fuse) { fuse_by_default.store(fuse); }
@@ -169,14 +203,57 @@ TfStatus FusePass::Run(const tensorflow::GraphOptimizationPassOptions& options) 
       before += group.second.size();
       ++after;
       if (group.second.size() < 2) continue;
-      TfStatus fused = Fuse(graph, group.second, std::get<3>(group.first));
-      if (!fused.ok()) return fused;
+      TF_RETURN_IF_ERROR(Fuse(graph, group.second, std::get<3>(group.first)));
     }
     if (after == before) continue;
     tensorflow::FixupSourceAndSinkEdges(graph);
     LOG(INFO) << "fusewire: tensor_fuse: " << before << " receives of " << partition.first << " became " << after;
   }
   return TfStatus();
+}
+
+int MarkLevels(Graph* graph) {
+  std::vector<bool> behind = BehindControlFlow(*graph);
+  std::vector<Node*> order;
+  tensorflow::GetReversePostOrder(*graph, &order);
+  std::vector<int> levels(static_cast<size_t>(graph->num_node_ids()), 0);
+  std::vector<std::string> tasks(levels.size());
+  for (const Node* node : graph->op_nodes())
+    tasks[static_cast<size_t>(node->id())] = std::string(TaskOfDevice(node->assigned_device_name()));
+
+  int marked = 0;
+  for (Node* node : order) {
+    size_t id = static_cast<size_t>(node->id());
+    FUSEWIRE_DCHECK(id < levels.size());
+    if (!node->IsOp() || behind[id]) continue;
+    std::vector<std::string> marks;
+    for (const Edge* edge : node->in_edges()) {
+      if (!edge->src()->IsOp()) continue;
+      size_t from = static_cast<size_t>(edge->src()->id());
+      bool crosses = tasks[from] != tasks[id];
+      levels[id] = std::max(levels[id], levels[from] + (crosses ? 1 : 0));
+      if (crosses) marks.push_back(absl::StrCat(edge->src()->name(), "=", levels[from]));
+    }
+    if (marks.empty() || TakesRemoteReference(*node, tasks[id])) continue;
+    marked += static_cast<int>(marks.size());
+    node->AddAttr(kLevelsAttribute, marks);
+  }
+  return marked;
+}
+
+std::map<std::string, int> ReadLevels(const Graph& partition) {
+  std::map<std::string, int> levels;
+  for (const Node* node : partition.op_nodes()) {
+    std::vector<std::string> marks;
+    if (!tensorflow::TryGetNodeAttr(node->attrs(), kLevelsAttribute, &marks)) continue;
+    for (const std::string& mark : marks) {
+      size_t end = mark.rfind('=');
+      int level = 0;
+      if (end == std::string::npos || !absl::SimpleAtoi(mark.substr(end + 1), &level)) continue;
+      levels[mark.substr(0, end)] = level;
+    }
+  }
+  return levels;
 }
 
 }  // namespace fusewire::tf

@@ -1,15 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Tests: heads/calls.cc, heads/data_port.cc, heads/receives.cc, heads/status_head.cc, heads/tensor_head.cc. What honest
-// peers say, cut off at each byte; the fuzz target tf_heads has the rest.
+// Tests: heads/calls.cc, heads/receives.cc. What honest peers say, cut off at each byte; the fuzz target tf_heads has
+// the rest.
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "fusewire/tf/heads/calls.h"
-#include "fusewire/tf/heads/data_port.h"
 #include "fusewire/tf/heads/receives.h"
-#include "fusewire/tf/heads/status_head.h"
-#include "fusewire/tf/heads/tensor_head.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -11,9 +11,8 @@
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/heads/calls.h"
-#include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/peer/methods.h"
-#include "fusewire/tf/profile/events.h"
 #include "fusewire/tf/profile/trace.h"
 
 namespace fusewire::tf {
@@ -51,6 +50,15 @@ void SendOneWay(ChannelPtr channel, uint16_t number, std::string text) {
   on.client().Start(new OneWayCall(std::move(channel), number, std::move(text)));
 }
 
+// `alive` outlives the client.
+rpc::ClientOptions ClientOptionsOf(const Channel::Options& options, std::atomic<bool>* alive) {
+  rpc::ClientOptions client;
+  client.patience_ns = options.patience_ns;
+  client.incarnation = options.incarnation;
+  client.on_lost = [alive] { alive->store(false, std::memory_order_relaxed); };
+  return client;
+}
+
 }  // namespace
 
 // ---- one request ----
@@ -68,12 +76,13 @@ class ReceiveCall final : public rpc::Call {
     FUSEWIRE_AT_HOME(channel_->home_);
     TraceMe trace([this] { return Traced("fusewire ask", recvs_.size()); }, kTraceLevel);
     channel_->names_.Begin(recvs_.size(), &text_);
-    const int64_t now_ns = observe::RecordingNowNs();
+    const int64_t now_ns = observe::EventNowNs();
     for (Recv* recv : recvs_) {
       FUSEWIRE_DCHECK(recv->asked_);
       FUSEWIRE_DCHECK(recv->channel() == channel_);
       const Mark& mark = channel_->names_.Append(recv->key(), recv->step(), &text_);
-      if (!recv->op_) recv->op_ = observe::BeginOp(mark.tag, recv->step(), FlowOf(mark, recv->step()), now_ns);
+      if (!recv->event_.has_begun())
+        recv->event_.Begin(observe::Kind::kReceive, mark.tag, recv->step(), FlowOf(mark, recv->step()), now_ns);
     }
     said_ = channel_->names_.said();
     head = text_;
@@ -117,7 +126,7 @@ class ReceiveCall final : public rpc::Call {
     places_.clear();
     answers_.clear();
     VarReader reader(head_in);
-    const int64_t now_ns = observe::RecordingNowNs();
+    const int64_t now_ns = observe::EventNowNs();
     size_t segment = 0;
     while (!reader.done()) {
       AnswerHead said;
@@ -132,7 +141,7 @@ class ReceiveCall final : public rpc::Call {
       }
       if (kind == kValue) {
         answer.recv->OnArrival();
-        observe::LandedOp(answer.recv->op_, now_ns);
+        answer.recv->event_.Arrive(now_ns);
         TensorLanding& landing = answer.recv->landing_;
         // The step of an aborted receive has ended; its session, and with it the device, may be gone.
         const TensorPlace place = answer.recv->ended_ ? TensorPlace() : answer.recv->place_;
@@ -294,19 +303,6 @@ ChannelPtr Channel::Make(task::Task& task, Options options) {
   });
 }
 
-namespace {
-
-// `alive` outlives the client.
-rpc::ClientOptions ClientOptionsOf(const Channel::Options& options, std::atomic<bool>* alive) {
-  rpc::ClientOptions client;
-  client.patience_ns = options.patience_ns;
-  client.incarnation = options.incarnation;
-  client.on_lost = [alive] { alive->store(false, std::memory_order_relaxed); };
-  return client;
-}
-
-}  // namespace
-
 Channel::Channel(task::Task& task, Options options)
     : options_(std::move(options)),
       own_task_(ShortTask(task.name())),
@@ -399,7 +395,12 @@ void Channel::OnAborted(Recv* recv, const TfStatus& why) {
 
 void Channel::End(Recv* recv, const TfStatus& status, const Tensor& tensor, bool is_dead) {
   FUSEWIRE_DCHECK(!is_dead || status.ok());
-  observe::EndOp(&recv->op_, status.ok(), tensor.TotalBytes());
+  recv->event_.End(status.ok(), tensor.TotalBytes(), [&](observe::EventFacts* facts) {
+    facts->peer = ShortTask(options_.target);
+    facts->name = std::string(EdgeOfKey(recv->key()));
+    facts->bytes_in = tensor.TotalBytes();
+    if (!status.ok()) facts->error = status.ToString();
+  });
   recv->OnEnd(status, tensor, is_dead);
   recv->Unref();
 }
@@ -442,15 +443,15 @@ void Channel::SendCleanups() {
   SendOneWay(std::move(self), kCleanupGraph, std::move(text));
 }
 
-observe::Op Channel::BeginCall(uint16_t method, const char* name) {
+void Channel::BeginCall(uint16_t method, const char* name, observe::Event* call) {
   FUSEWIRE_DCHECK(method < call_tags_.size());
-  if (observe::TheRecorder() == nullptr) return observe::Op();
+  if (observe::TheRecorder() == nullptr) return;
   uint32_t tag = call_tags_[method].load(std::memory_order_relaxed);
   if (tag == 0) {
     tag = observe::FindTag(observe::Kind::kCall, own_task_, ShortTask(options_.target), name);
     call_tags_[method].store(tag, std::memory_order_relaxed);
   }
-  return observe::BeginOp(tag, 0, 0, observe::RecordingNowNs());
+  call->Begin(observe::Kind::kCall, tag, 0, 0);
 }
 
 void Channel::AbortStep(int64_t step) {

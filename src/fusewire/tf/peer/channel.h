@@ -15,7 +15,7 @@
 #include <tensorflow/core/framework/rendezvous.h>
 #include "fusewire/base/mailbox.h"
 #include "fusewire/base/mutex.h"
-#include "fusewire/observe/recorder.h"
+#include "fusewire/observe/event.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
@@ -74,7 +74,7 @@ class Recv : public Mail {
   TfStatus aborted_;    // before it came home
   int asked_again_ = 0;
   TensorLanding landing_;
-  observe::Op op_;  // from its request until its end
+  observe::Event event_;  // from its request until its end
 };
 
 // The receives that this thread begins during the group's life become one request for each channel.
@@ -117,8 +117,8 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   void TakeCleanups(std::string* head);
   // Any thread. Aborts the step's producers at the peer.
   void AbortStep(int64_t step);
-  // Any thread. A call of this method begins: what it is recorded as.
-  observe::Op BeginCall(uint16_t method, const char* name);
+  // Any thread. A call of this method begins.
+  void BeginCall(uint16_t method, const char* name, observe::Event* call);
 
  private:
   friend class Recv;

@@ -69,7 +69,7 @@ class ChannelTest : public testing::Test {
   std::vector<Ending> endings_;
 };
 
-TEST_F(ChannelTest, AsksForAllOfAGroupInOneQuestion) {
+TEST_F(ChannelTest, RequestsAGroupInOneCall) {
   auto& ends = Receive(4);
   ASSERT_TRUE(world_.AwaitAsked(1));
   EXPECT_THAT(EdgesOf(world_.asked[0].head), ElementsAre("edge_0", "edge_1", "edge_2", "edge_3"));
@@ -130,7 +130,7 @@ TEST_F(ChannelTest, AReceiveByItselfGoesAtOnce) {
   ExpectRamp(endings_[0], 1, 9);
 }
 
-TEST_F(ChannelTest, EachChannelOfAGroupIsAskedOnce) {
+TEST_F(ChannelTest, SendsOneRequestForEachChannelOfAGroup) {
   ChannelPtr other = world_.MakeChannel();
   endings_ = std::vector<Ending>(4);
   {
@@ -156,7 +156,7 @@ TEST_F(ChannelTest, AnErrorIsThatOfItsTensorAlone) {
   EXPECT_TRUE(channel_->alive());
 }
 
-TEST_F(ChannelTest, SaysAllKeysAgainToAPeerThatForgotThem) {
+TEST_F(ChannelTest, SendsAllKeysAgainToAPeerThatForgotThem) {
   auto& ends = Receive(2);
   ASSERT_TRUE(world_.AwaitAsked(1));
   Reply(0, Answer().Dead(0).Dead(1));
@@ -254,7 +254,7 @@ TEST_F(ChannelTest, AnswersThatMakeNoSenseAreRefused) {
   }
 }
 
-TEST_F(ChannelTest, AnAnswerThatComesTwiceIsRefusedAndTheFirstStands) {
+TEST_F(ChannelTest, ADuplicateAnswerIsRefusedAndTheFirstStands) {
   auto& ends = Receive(2);
   ASSERT_TRUE(world_.AwaitAsked(1));
   Answer part;
@@ -269,7 +269,7 @@ TEST_F(ChannelTest, AnAnswerThatComesTwiceIsRefusedAndTheFirstStands) {
   EXPECT_FALSE(ends[1].status.ok());
 }
 
-TEST_F(ChannelTest, WhatThePeerLeavesOutEndsWithAnError) {
+TEST_F(ChannelTest, AnOmittedAnswerIsAnError) {
   auto& ends = Receive(2);
   ASSERT_TRUE(world_.AwaitAsked(1));
   Reply(0, Answer().Dead(1));
@@ -278,7 +278,7 @@ TEST_F(ChannelTest, WhatThePeerLeavesOutEndsWithAnError) {
   EXPECT_THAT(std::string(ends[0].status.message()), HasSubstr("without an answer"));
 }
 
-TEST_F(ChannelTest, AnAbortEndsAReceiveOnceAndTheAnswerComesToNobody) {
+TEST_F(ChannelTest, AnAbortEndsAReceiveOnceAndItsAnswerIsDropped) {
   endings_ = std::vector<Ending>(2);
   auto* aborted = new ProbeRecv(channel_, "edge_0", &endings_[0]);
   aborted->Ref();
@@ -330,7 +330,7 @@ TEST_F(ChannelTest, AnAnswerThatComesTooLateNeedsNoDevice) {
   EXPECT_TRUE(channel_->alive());
 }
 
-TEST_F(ChannelTest, WhatIsAbortedBeforeItGoesIsNotAskedFor) {
+TEST_F(ChannelTest, AReceiveThatIsAbortedEarlyIsNotRequested) {
   endings_ = std::vector<Ending>(2);
   auto* aborted = new ProbeRecv(channel_, "edge_0", &endings_[0]);
   aborted->Abort(absl::CancelledError("the step was cancelled"));
@@ -347,7 +347,7 @@ TEST_F(ChannelTest, WhatIsAbortedBeforeItGoesIsNotAskedFor) {
   EXPECT_EQ(endings_[0].ends, 1);
 }
 
-TEST_F(ChannelTest, StepsThatAreOverAreSaidTogetherAndNoneTwice) {
+TEST_F(ChannelTest, CleansUpStepsTogetherAndEachOnce) {
   for (int64_t step = 0; step < 300; ++step) channel_->CleanUp(step);
   ASSERT_TRUE(world_.AwaitAsked(2));
   std::vector<uint64_t> steps;
@@ -366,7 +366,7 @@ TEST_F(ChannelTest, StepsThatAreOverAreSaidTogetherAndNoneTwice) {
   EXPECT_EQ(world_.asked.size(), 2u);
 }
 
-TEST_F(ChannelTest, WhatTravelsWithAnotherCallIsNotSaidAgain) {
+TEST_F(ChannelTest, ACleanupThatTravelsWithACallIsNotSentAgain) {
   channel_->CleanUp(5);
   std::string head;
   channel_->TakeCleanups(&head);

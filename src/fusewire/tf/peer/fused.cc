@@ -8,7 +8,7 @@
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/common_runtime/dma_helper.h>
 #include "fusewire/base/check.h"
-#include "fusewire/tf/bridge/view.h"
+#include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/heads/varint.h"
 
 namespace fusewire::tf {
@@ -69,8 +69,7 @@ TfStatus ReadFused(const tensorflow::RecvTensorRequest& request, ParsedKeys* key
   // No reserve: each byte could claim to be a key, which takes some hundred.
   for (keys->clear(); count > 0; --count) {
     absl::string_view text = View(reader.Text());
-    TfStatus parsed = tensorflow::Rendezvous::ParseKey({text.data(), text.size()}, &keys->emplace_back());
-    if (!parsed.ok()) return parsed;
+    TF_RETURN_IF_ERROR(tensorflow::Rendezvous::ParseKey({text.data(), text.size()}, &keys->emplace_back()));
   }
   return reader.ok() && reader.done() ? TfStatus() : Wrong("its keys are cut off, or something follows them");
 }
@@ -83,8 +82,7 @@ TfStatus EncodeFused(std::vector<FusedItem>* items, uint64_t bytes_max, Tensor* 
     std::string description;
     Buffers content;
     if (item.kind == FusedKind::kValue) {
-      TfStatus appended = AppendTensor(item.tensor, &description, &content);
-      if (!appended.ok()) return appended;
+      TF_RETURN_IF_ERROR(AppendTensor(item.tensor, &description, &content));
       uint64_t content_bytes = content.empty() ? 0 : content[0].size();
       std::string size;
       AppendVarint(&size, content_bytes);

@@ -119,7 +119,7 @@ TEST(FusedAnswer, LeavesOutWhatDoesNotFit) {
   EXPECT_EQ(Decode(answer, 3)[2].tensor.tensor_data(), items[2].tensor.tensor_data());
 }
 
-TEST(FusedAnswer, IsToldFromATensor) {
+TEST(FusedAnswer, IsDistinguishedFromATensor) {
   EXPECT_FALSE(IsFusedAnswer(Tensor()));
   EXPECT_FALSE(IsFusedAnswer(Numbers(10, 0)));
   EXPECT_FALSE(IsFusedAnswer(Tensor(tensorflow::DT_UINT8, TensorShape({0}))));

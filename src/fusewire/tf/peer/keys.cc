@@ -6,7 +6,7 @@
 #include <absl/strings/str_cat.h>
 #include "fusewire/base/check.h"
 #include "fusewire/base/random.h"
-#include "fusewire/tf/bridge/view.h"
+#include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/heads/receives.h"
 
 namespace fusewire::tf {

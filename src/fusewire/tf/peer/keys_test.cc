@@ -45,7 +45,7 @@ void ExpectRead(KeyLibrary* library, const std::string& head, const std::vector<
   }
 }
 
-TEST(Keys, AreSaidOnceAndThenCostAFewBytes) {
+TEST(Keys, AreSentOnceAndThenAsNumbers) {
   KeyNames names;
   KeyLibrary library;
   std::vector<CollectiveSpec> wanted;
@@ -60,7 +60,7 @@ TEST(Keys, AreSaidOnceAndThenCostAFewBytes) {
   EXPECT_LE(second.size(), 8 + 1 + 8 + 50 * 2u);
 }
 
-TEST(Keys, AreSaidAgainUntilAnAnswerHasComeBack) {
+TEST(Keys, AreSentAgainUntilTheFirstAnswer) {
   KeyNames names;
   KeyLibrary library;
   std::string lost = Question(&names, {{Key("edge_1_a"), 1}});
@@ -78,7 +78,7 @@ TEST(Keys, KeepTheirFrames) {
   }
 }
 
-TEST(Keys, ThatTheLibraryDoesNotKnowAreAskedForAgain) {
+TEST(Keys, UnknownToTheLibraryAreRequestedAgain) {
   KeyNames names;
   KeyLibrary library;
   ExpectRead(&library, Question(&names, {{Key("edge_1_a"), 1}}), {{Key("edge_1_a"), 1}});
@@ -240,7 +240,7 @@ TEST(PortWords, SayTheAddressOutside) {
   }
 }
 
-TEST(PortWords, OfALiarNameNoHostThatIsNone) {
+TEST(PortWords, WithAnInvalidHostHaveNone) {
   tensorflow::LoggingResponse response;
   PortWords().Answer(&response);
   std::string* device = response.mutable_step(0)->mutable_step_stats()->mutable_dev_stats(0)->mutable_device();
@@ -258,7 +258,7 @@ TEST(PortWords, OfALiarNameNoHostThatIsNone) {
   EXPECT_LE(words.advertised.size(), 255U);
 }
 
-TEST(PortWords, AreNotSaidByOthers) {
+TEST(PortWords, AreNotReadFromOtherAnswers) {
   PortWords read;
   tensorflow::LoggingResponse response;
   EXPECT_FALSE(read.Read(response));

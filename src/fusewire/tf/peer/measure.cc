@@ -116,26 +116,24 @@ void Measure(ChannelPtr channel, std::function<void(const Status&, const Measure
 }
 
 rpc::Method EchoMethod() {
-  rpc::Method method;
-  method.number = kEcho;
-  method.name = "Echo";
-  method.handle = [](const rpc::Request& request, rpc::Reply reply) {
-    uint64_t bytes = 0;
-    Status read = DecodeEcho(request.head, !request.body.empty(), &bytes);
-    if (!read.ok()) {
-      reply.Send(std::move(read));
-      return;
-    }
-    if (bytes > kBulkBytes) {
-      reply.Send(Status(Code::kInvalid, "an echo of more than 8 MiB"));
-      return;
-    }
-    Buffers body;
-    if (bytes > 0) body.push_back(Buffer::WrapReadOnly(ConstBytes(Block().data, bytes), nullptr, nullptr));
-    const std::string wire = request.peer->wire;
-    reply.Send(Status::Ok(), ConstBytes(wire), std::move(body));
-  };
-  return method;
+  return {kEcho, "Echo",
+          [](const rpc::Request& request, rpc::Reply reply) {
+            uint64_t bytes = 0;
+            Status read = DecodeEcho(request.head, !request.body.empty(), &bytes);
+            if (!read.ok()) {
+              reply.Send(std::move(read));
+              return;
+            }
+            if (bytes > kBulkBytes) {
+              reply.Send(Status(Code::kInvalid, "an echo of more than 8 MiB"));
+              return;
+            }
+            Buffers body;
+            if (bytes > 0) body.push_back(Buffer::WrapReadOnly(ConstBytes(Block().data, bytes), nullptr, nullptr));
+            const std::string wire = request.peer->wire;
+            reply.Send(Status::Ok(), ConstBytes(wire), std::move(body));
+          },
+          nullptr};
 }
 
 }  // namespace fusewire::tf

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include <absl/strings/str_cat.h>
+#include <tensorflow/core/platform/env.h>
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/tf/bridge/names.h"
-#include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/peer/marks.h"
 
 namespace fusewire::tf {
@@ -129,18 +129,17 @@ void Peer::Find(const SidePtr& side, Routed routed) {
     SidePtr side;
     tensorflow::LoggingRequest request;
     tensorflow::LoggingResponse response;
-    observe::Op op;
+    observe::Event call;
   };
   auto question = std::make_shared<Question>();  // shared_ptr: std::function wants copies
   question->side = side;
-  question->op =
-      observe::BeginOp(observe::FindTag(observe::Kind::kCall, task_ == nullptr ? "" : ShortTask(task_->name()),
-                                        ShortTask(options_.target), "where its data port is"),
-                       0, 0, observe::RecordingNowNs());
+  const uint32_t tag = observe::FindTag(observe::Kind::kCall, task_ == nullptr ? "" : ShortTask(task_->name()),
+                                        ShortTask(options_.target), "where its data port is");
+  question->call.Begin(observe::Kind::kCall, tag, 0, 0);
   PortWords::Ask(&question->request);
   side->worker()->LoggingAsync(&question->request, &question->response,
                                [peer = shared_from_this(), question](const TfStatus& status) {
-                                 observe::EndOp(&question->op, status.ok());
+                                 question->call.End(status.ok());
                                  peer->Answered(status, question->response);
                                });
 }
@@ -182,6 +181,53 @@ void Peer::Answered(const TfStatus& status, const tensorflow::LoggingResponse& r
                  options_.address.c_str());
   }
   for (Routed& routed : waiting) routed(end, channel);
+}
+
+void Search::Begin(const std::function<void(Routed)>& ask) {
+  FUSEWIRE_DCHECK(ask != nullptr);
+  if (status().ok())
+    ask([self = shared_from_this()](const TfStatus& status, ChannelPtr channel) {
+      self->End(status, std::move(channel));
+    });
+  {
+    MutexLock lock(mutex_);
+    FUSEWIRE_DCHECK(!is_waiting_);  // Begin comes once
+    is_waiting_ = true;
+    if (why_.ok()) return;
+  }
+  End(TfStatus(), nullptr);
+}
+
+void Search::GiveUp(const TfStatus& why) {
+  FUSEWIRE_DCHECK(!why.ok());
+  {
+    MutexLock lock(mutex_);
+    if (!why_.ok()) return;
+    why_ = why;
+    if (!is_waiting_) return;  // Begin ends it
+  }
+  tensorflow::Env::Default()->SchedClosure([self = shared_from_this()] { self->End(TfStatus(), nullptr); });
+}
+
+TfStatus Search::status() {
+  MutexLock lock(mutex_);
+  return why_;
+}
+
+void Search::End(const TfStatus& status, ChannelPtr channel) {
+  Routed found;
+  TfStatus why;
+  {
+    MutexLock lock(mutex_);
+    found.swap(found_);
+    why = why_;
+  }
+  if (found == nullptr) return;
+  if (why.ok()) {
+    found(status, std::move(channel));
+  } else {
+    found(why, nullptr);
+  }
 }
 
 }  // namespace fusewire::tf

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/tf/bridge/threads_test.h"
 #include "fusewire/tf/peer/grpc_test.h"
 #include "fusewire/tf/peer/world_test.h"
 
@@ -53,7 +54,7 @@ class PeerTest : public testing::Test {
   PeerPtr peer_ = MakePeer();
 };
 
-TEST_F(PeerTest, IsAskedOnceForItsDataPortWhoeverWaits) {
+TEST_F(PeerTest, IsAskedOnceForItsDataPort) {
   Routing routings[3];
   for (Routing& routing : routings) Route(peer_, &routing);
   EXPECT_EQ(grpc_.asked.size(), 1u);
@@ -73,7 +74,7 @@ TEST_F(PeerTest, IsAskedOnceForItsDataPortWhoeverWaits) {
   EXPECT_TRUE(grpc_.asked.empty());
 }
 
-TEST_F(PeerTest, BehindNatIsReachedWhereItSays) {
+TEST_F(PeerTest, BehindNatIsReachedAtItsAdvertisedAddress) {
   for (const auto& [said, address] :
        {std::pair("gate.example.com", "gate.example.com:40000"), std::pair("2001:db8::1", "[2001:db8::1]:40000")}) {
     PeerPtr peer = MakePeer();
@@ -146,7 +147,7 @@ TEST_F(PeerTest, WithoutAPortItSpeaksGrpcOnlyAndFuses) {
   EXPECT_FALSE(peer_->Fuses(side_));
 }
 
-TEST_F(PeerTest, WhoCannotBeReachedIsAskedAgainByTheNext) {
+TEST_F(PeerTest, AnUnreachableTaskIsAskedAgainByTheNextCall) {
   Routing first, second, third;
   Route(peer_, &first);
   Route(peer_, &second);
@@ -215,7 +216,7 @@ TEST_F(PeerTest, OfATaskThatUsesGrpcAloneIsOnlyAskedWhetherItFuses) {
   EXPECT_TRUE(plain->Fuses(side_));
 }
 
-TEST_F(PeerTest, WhoIsToldItsWayMayAskForItAgain) {
+TEST_F(PeerTest, ACallbackMayRouteAgain) {
   Routing inner;
   int ends = 0;
   peer_->Route(side_, [&](const TfStatus&, const ChannelPtr& channel) {
@@ -237,6 +238,67 @@ TEST_F(PeerTest, AnAnswerMayComeAfterAllInterestInIt) {
   grpc_.Answer(Words());
   EXPECT_NE(routing.channel, nullptr);
   EXPECT_EQ(cache_->lent(), 0);
+}
+
+class SearchTest : public testing::Test {
+ protected:
+  SearchPtr Make() {
+    return std::make_shared<Search>([this](const TfStatus& status, const ChannelPtr& channel) {
+      status_ = status;
+      EXPECT_EQ(channel, nullptr);
+      ends_.Add();
+    });
+  }
+
+  Ends ends_;
+  TfStatus status_;
+  Routed answer_;  // of the task that is asked
+};
+
+TEST_F(SearchTest, EndsWithTheAnswer) {
+  SearchPtr at_once = Make();
+  at_once->Begin([](const Routed& routed) { routed(absl::UnavailableError("refused"), nullptr); });
+  EXPECT_EQ(ends_.count(), 1);
+  EXPECT_TRUE(absl::IsUnavailable(status_)) << status_;
+  SearchPtr later = Make();
+  later->Begin([this](Routed routed) { answer_ = std::move(routed); });
+  EXPECT_EQ(ends_.count(), 1);
+  answer_(TfStatus(), nullptr);
+  EXPECT_EQ(ends_.count(), 2);
+  EXPECT_TRUE(status_.ok()) << status_;
+  EXPECT_TRUE(later->status().ok());
+}
+
+TEST_F(SearchTest, GivenUpBeforeItBeginsSendsNothing) {
+  SearchPtr search = Make();
+  search->GiveUp(absl::CancelledError("the step was cancelled"));
+  EXPECT_EQ(ends_.count(), 0);  // Begin ends it
+  search->Begin([](const Routed&) { ADD_FAILURE() << "asked"; });
+  EXPECT_EQ(ends_.count(), 1);
+  EXPECT_TRUE(absl::IsCancelled(status_)) << status_;
+}
+
+TEST_F(SearchTest, GivenUpMeanwhileEndsOnceAndDropsTheAnswer) {
+  SearchPtr search = Make();
+  search->Begin([this](Routed routed) { answer_ = std::move(routed); });
+  search->GiveUp(absl::AbortedError("the first reason"));
+  search->GiveUp(absl::InternalError("another one"));
+  ASSERT_TRUE(ends_.Await(1));
+  EXPECT_TRUE(absl::IsAborted(status_)) << status_;
+  EXPECT_TRUE(absl::IsAborted(search->status()));
+  answer_(TfStatus(), nullptr);
+  EXPECT_EQ(ends_.count(), 1);
+}
+
+TEST_F(SearchTest, ThatHasEndedCannotBeGivenUp) {
+  SearchPtr search = Make();
+  search->Begin([](const Routed& routed) { routed(TfStatus(), nullptr); });
+  search->GiveUp(absl::AbortedError("too late"));
+  SearchPtr other = Make();  // what was put off by the first has been done once the second has ended
+  other->Begin([this](Routed routed) { answer_ = std::move(routed); });
+  other->GiveUp(absl::AbortedError("in time"));
+  ASSERT_TRUE(ends_.Await(2));
+  EXPECT_EQ(ends_.count(), 2);
 }
 
 }  // namespace

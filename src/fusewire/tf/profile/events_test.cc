@@ -1,9 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/tf/profile/events.h"
+#include "fusewire/tf/profile/profiler.h"
 
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -16,23 +15,21 @@ class WireEventsTest : public testing::Test {
   ~WireEventsTest() override { TakeWireRecord(); }
 
   static void Record(const std::string& name) {
-    WireEvent event;
-    event.name = name;
-    event.ended_ns = WireNow();
-    RecordWire(std::move(event));
+    observe::Event event;
+    event.Begin(observe::Kind::kReceive, 0, 0, 0);
+    event.End(true, 0, [&name](observe::EventFacts* facts) { facts->name = name; });
   }
 };
 
 TEST_F(WireEventsTest, KeepsWhatEndsWhileAProfileIsTaken) {
-  EXPECT_FALSE(RecordsWire());
-  EXPECT_EQ(WireNow(), 0);
+  EXPECT_FALSE(observe::HasEventListener());
   Record("before");
   ASSERT_TRUE(StartWireRecord());
-  EXPECT_TRUE(RecordsWire());
+  EXPECT_TRUE(observe::HasEventListener());
   Record("one");
   Record("two");
   const WireRecord record = TakeWireRecord();
-  EXPECT_FALSE(RecordsWire());
+  EXPECT_FALSE(observe::HasEventListener());
   Record("after");
   ASSERT_EQ(record.events.size(), 2u);
   EXPECT_EQ(record.events[0].name, "one");

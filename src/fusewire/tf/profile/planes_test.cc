@@ -22,8 +22,9 @@ class WirePlaneTest : public testing::Test {
     record_.ended_ns = 2'000'000;
   }
 
-  WireEvent& Add(WireKind kind, const std::string& peer, const std::string& name, int64_t begun_ns, int64_t ended_ns) {
-    WireEvent& event = record_.events.emplace_back();
+  observe::EventFacts& Add(observe::Kind kind, const std::string& peer, const std::string& name, int64_t begun_ns,
+                           int64_t ended_ns) {
+    observe::EventFacts& event = record_.events.emplace_back();
     event.kind = kind;
     event.peer = peer;
     event.name = name;
@@ -45,7 +46,7 @@ class WirePlaneTest : public testing::Test {
 };
 
 TEST_F(WirePlaneTest, AnEventSaysItsPeerTensorBytesAndWaits) {
-  WireEvent& event = Add(WireKind::kReceive, "ps:0", "weights", 1'100'000, 1'150'000);
+  observe::EventFacts& event = Add(observe::Kind::kReceive, "ps:0", "weights", 1'100'000, 1'150'000);
   event.step = 77;
   event.bytes_in = 4096;
   event.arrived_ns = 1'130'000;
@@ -71,12 +72,12 @@ TEST_F(WirePlaneTest, AnEventSaysItsPeerTensorBytesAndWaits) {
 }
 
 TEST_F(WirePlaneTest, EachPeerAndKindHasALine) {
-  Add(WireKind::kReceive, "ps:0", "a", 1'000'000, 1'000'100);
-  Add(WireKind::kReceive, "ps:1", "b", 1'000'000, 1'000'100);
-  Add(WireKind::kSend, "ps:0", "c", 1'000'000, 1'000'100);
-  Add(WireKind::kCallPart, "ps:0", "d", 1'000'000, 1'000'100);
-  Add(WireKind::kServePart, "worker:0", "e", 1'000'000, 1'000'100);
-  Add(WireKind::kCollective, "group 1 of 2", "f", 1'000'000, 1'000'100);
+  Add(observe::Kind::kReceive, "ps:0", "a", 1'000'000, 1'000'100);
+  Add(observe::Kind::kReceive, "ps:1", "b", 1'000'000, 1'000'100);
+  Add(observe::Kind::kProvide, "ps:0", "c", 1'000'000, 1'000'100);
+  Add(observe::Kind::kRunOut, "ps:0", "d", 1'000'000, 1'000'100);
+  Add(observe::Kind::kRunIn, "worker:0", "e", 1'000'000, 1'000'100);
+  Add(observe::Kind::kCollective, "group 1 of 2", "f", 1'000'000, 1'000'100);
   Write();
   std::map<std::string, int> lines;
   for (const XLine& line : plane_.lines()) lines[line.name()] = line.events_size();
@@ -90,10 +91,10 @@ TEST_F(WirePlaneTest, EachPeerAndKindHasALine) {
 
 // A viewer draws events of a line inside each other or side by side.
 TEST_F(WirePlaneTest, EventsThatOverlapOtherwiseGetAnotherLine) {
-  Add(WireKind::kReceive, "ps:0", "inner", 1'000'000, 1'000'200);  // in the order of their ends
-  Add(WireKind::kReceive, "ps:0", "outer", 1'000'000, 1'000'300);
-  Add(WireKind::kReceive, "ps:0", "across", 1'000'100, 1'000'400);
-  Add(WireKind::kReceive, "ps:0", "later", 1'000'300, 1'000'500);
+  Add(observe::Kind::kReceive, "ps:0", "inner", 1'000'000, 1'000'200);  // in the order of their ends
+  Add(observe::Kind::kReceive, "ps:0", "outer", 1'000'000, 1'000'300);
+  Add(observe::Kind::kReceive, "ps:0", "across", 1'000'100, 1'000'400);
+  Add(observe::Kind::kReceive, "ps:0", "later", 1'000'300, 1'000'500);
   Write();
   ASSERT_EQ(plane_.lines_size(), 2);
   const XLine &first = plane_.lines(0), &second = plane_.lines(1);
@@ -109,10 +110,10 @@ TEST_F(WirePlaneTest, EventsThatOverlapOtherwiseGetAnotherLine) {
 }
 
 TEST_F(WirePlaneTest, TimesOutsideOfTheProfileAreClipped) {
-  Add(WireKind::kReceive, "ps:0", "begun before", 0, 1'500'000);
-  WireEvent& odd = Add(WireKind::kReceive, "ps:0", "a clock that was set back", 1'900'000, 1'800'000);
+  Add(observe::Kind::kReceive, "ps:0", "begun before", 0, 1'500'000);
+  observe::EventFacts& odd = Add(observe::Kind::kReceive, "ps:0", "a clock that was set back", 1'900'000, 1'800'000);
   odd.arrived_ns = 5;
-  Add(WireKind::kReceive, "ps:0", "ended after", 1'700'000, 9'000'000);
+  Add(observe::Kind::kReceive, "ps:0", "ended after", 1'700'000, 9'000'000);
   Write();
   for (const XLine& line : plane_.lines()) {
     for (const XEvent& event : line.events()) {
@@ -127,7 +128,7 @@ TEST_F(WirePlaneTest, TimesOutsideOfTheProfileAreClipped) {
 }
 
 TEST_F(WirePlaneTest, AFailureHasItsErrorAndTheLostAreCounted) {
-  Add(WireKind::kReceive, "ps:0", "weights", 1'000'000, 1'000'100).error = "UNAVAILABLE: gone";
+  Add(observe::Kind::kReceive, "ps:0", "weights", 1'000'000, 1'000'100).error = "UNAVAILABLE: gone";
   record_.left_out = 3;
   Write();
   EXPECT_EQ(StatsOf(plane_.lines(0).events(0))["error"].str_value(), "UNAVAILABLE: gone");
@@ -137,7 +138,7 @@ TEST_F(WirePlaneTest, AFailureHasItsErrorAndTheLostAreCounted) {
 }
 
 TEST_F(WirePlaneTest, ManyThatOverlapStayWithinTheirLines) {
-  for (int i = 0; i < 1000; ++i) Add(WireKind::kReceive, "ps:0", "one", 1'000'000 + i, 1'500'000 + i);
+  for (int i = 0; i < 1000; ++i) Add(observe::Kind::kReceive, "ps:0", "one", 1'000'000 + i, 1'500'000 + i);
   Write();
   int events = 0;
   for (const XLine& line : plane_.lines()) events += line.events_size();

@@ -9,10 +9,11 @@
 #include <vector>
 
 #include <absl/strings/str_cat.h>
+#include <tensorflow/core/platform/env_time.h>
 #include <tsl/profiler/lib/profiler_factory.h>
+#include "fusewire/base/mutex.h"
 
 namespace fusewire::tf {
-
 namespace {
 
 using tensorflow::profiler::XEvent;
@@ -22,15 +23,69 @@ using tensorflow::profiler::XPlane;
 constexpr size_t kLanesMax = 64;  // of one peer and kind
 constexpr int64_t kPsPerNs = 1000;
 
-const char* WordsOf(WireKind kind) {
-  switch (kind) {
-    case WireKind::kReceive: return "received from ";
-    case WireKind::kSend: return "sent to ";
-    case WireKind::kCallPart: return "run by ";
-    case WireKind::kServePart: return "run for ";
-    case WireKind::kCollective: return "collectives of ";
+int64_t ProfileClockNs() { return static_cast<int64_t>(tensorflow::EnvTime::NowNanos()); }
+
+// All that ends while a profile is taken.
+class WireListener final : public observe::EventListener {
+ public:
+  bool Start(size_t events_max) {
+    MutexLock lock(mutex_);
+    if (is_on_) return false;
+    is_on_ = true;
+    events_max_ = events_max;
+    record_ = WireRecord();
+    record_.begun_ns = ProfileClockNs();
+    ahead_ns_ = record_.begun_ns - Clock::Real()->NowNs();
+    observe::event_listener.store(this, std::memory_order_release);
+    return true;
   }
-  return "";
+
+  WireRecord Take() {
+    MutexLock lock(mutex_);
+    if (!is_on_) return WireRecord();
+    observe::event_listener.store(nullptr, std::memory_order_release);
+    is_on_ = false;
+    record_.ended_ns = ProfileClockNs();
+    return std::exchange(record_, WireRecord());
+  }
+
+  void OnEnd(observe::EventFacts facts) override {
+    MutexLock lock(mutex_);
+    if (!is_on_) return;  // it comes too late
+    if (record_.events.size() >= events_max_) {
+      ++record_.left_out;
+      return;
+    }
+    for (int64_t* time_ns : {&facts.begun_ns, &facts.arrived_ns, &facts.ended_ns}) {
+      const int64_t here_ns = *time_ns + ahead_ns_;
+      *time_ns = *time_ns != 0 && here_ns >= record_.begun_ns ? here_ns : 0;
+    }
+    record_.events.push_back(std::move(facts));
+  }
+
+ private:
+  Mutex mutex_;
+  bool is_on_ FUSEWIRE_GUARDED_BY(mutex_) = false;
+  size_t events_max_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
+  int64_t ahead_ns_ FUSEWIRE_GUARDED_BY(mutex_) = 0;  // the profiler's clock is, of that of events
+  WireRecord record_ FUSEWIRE_GUARDED_BY(mutex_);
+};
+
+// Until the process ends: events may come at any time.
+WireListener& TheListener() {
+  static auto* listener = new WireListener;
+  return *listener;
+}
+
+const char* WordsOf(observe::Kind kind) {
+  switch (kind) {
+    case observe::Kind::kReceive: return "received from ";
+    case observe::Kind::kProvide: return "sent to ";
+    case observe::Kind::kRunOut: return "run by ";
+    case observe::Kind::kRunIn: return "run for ";
+    case observe::Kind::kCollective: return "collectives of ";
+    default: return "";  // not in a profile
+  }
 }
 
 // The names of events and stats, each stored once.
@@ -67,7 +122,7 @@ class Names {
 };
 
 // The times of an event within the profile, whatever it says.
-void Clip(const WireRecord& record, WireEvent* event) {
+void Clip(const WireRecord& record, observe::EventFacts* event) {
   event->ended_ns = std::clamp(event->ended_ns, record.begun_ns, record.ended_ns);
   event->begun_ns = std::clamp(event->begun_ns, record.begun_ns, event->ended_ns);
   if (event->arrived_ns == 0) event->arrived_ns = event->ended_ns;  // it has no content, or only its end was seen
@@ -77,7 +132,7 @@ void Clip(const WireRecord& record, WireEvent* event) {
 // Viewers draw events of one line inside each other or side by side: those that overlap otherwise need several lines.
 class Lanes {
  public:
-  size_t LaneOf(const WireEvent& event) {
+  size_t LaneOf(const observe::EventFacts& event) {
     for (size_t i = 0; i < lanes_.size(); ++i) {
       std::vector<int64_t>& ends = lanes_[i];
       while (!ends.empty() && ends.back() <= event.begun_ns) ends.pop_back();
@@ -93,12 +148,12 @@ class Lanes {
   std::vector<std::vector<int64_t>> lanes_;  // the ends of each lane's events that enclose the next, inmost last
 };
 
-void WriteEvent(const WireEvent& event, size_t queue, const WireRecord& record, Names* names, XLine* line) {
+void WriteEvent(const observe::EventFacts& event, size_t queue, const WireRecord& record, Names* names, XLine* line) {
   XEvent* to = line->add_events();
   to->set_metadata_id(names->Event(event.name));
   to->set_offset_ps((event.begun_ns - record.begun_ns) * kPsPerNs);
   to->set_duration_ps((event.ended_ns - event.begun_ns) * kPsPerNs);
-  const bool is_tensor = event.kind == WireKind::kReceive || event.kind == WireKind::kSend;
+  const bool is_tensor = event.kind == observe::Kind::kReceive || event.kind == observe::Kind::kProvide;
   names->Stat("peer", to)->set_str_value(event.peer);
   names->Stat(is_tensor ? "tensor" : "operation", to)->set_str_value(event.name);
   names->Stat("step", to)->set_int64_value(event.step);
@@ -111,12 +166,12 @@ void WriteEvent(const WireEvent& event, size_t queue, const WireRecord& record, 
 }
 
 // All events of one kind and peer, in the order of their begins.
-void WriteLines(const std::string& title, const std::vector<WireEvent>& events, const WireRecord& record, Names* names,
-                XPlane* plane) {
+void WriteLines(const std::string& title, const std::vector<observe::EventFacts>& events, const WireRecord& record,
+                Names* names, XPlane* plane) {
   Lanes lanes;
   std::vector<XLine*> lines;
   std::priority_queue<int64_t, std::vector<int64_t>, std::greater<>> under_way;  // their ends
-  for (const WireEvent& event : events) {
+  for (const observe::EventFacts& event : events) {
     while (!under_way.empty() && under_way.top() <= event.begun_ns) under_way.pop();
     under_way.push(event.ended_ns);
     const size_t lane = lanes.LaneOf(event);
@@ -134,15 +189,19 @@ void WriteLines(const std::string& title, const std::vector<WireEvent>& events, 
 
 }  // namespace
 
+bool StartWireRecord(size_t events_max) { return TheListener().Start(events_max); }
+WireRecord TakeWireRecord() { return TheListener().Take(); }
+
 void WritePlane(WireRecord record, XPlane* plane) {
   plane->set_name(kWirePlane);
   Names names(plane);
-  for (WireEvent& event : record.events) Clip(record, &event);
-  std::stable_sort(record.events.begin(), record.events.end(), [](const WireEvent& a, const WireEvent& b) {
-    return a.begun_ns != b.begun_ns ? a.begun_ns < b.begun_ns : a.ended_ns > b.ended_ns;
-  });
-  std::map<std::string, std::vector<WireEvent>> by_title;
-  for (WireEvent& event : record.events) {
+  for (observe::EventFacts& event : record.events) Clip(record, &event);
+  std::stable_sort(record.events.begin(), record.events.end(),
+                   [](const observe::EventFacts& a, const observe::EventFacts& b) {
+                     return a.begun_ns != b.begun_ns ? a.begun_ns < b.begun_ns : a.ended_ns > b.ended_ns;
+                   });
+  std::map<std::string, std::vector<observe::EventFacts>> by_title;
+  for (observe::EventFacts& event : record.events) {
     const std::string title = WordsOf(event.kind) + event.peer;
     by_title[title].push_back(std::move(event));
   }

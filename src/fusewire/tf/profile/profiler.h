@@ -1,19 +1,38 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Fusewire as one of TensorFlow's profilers: while a profile with host traces is taken, its transfers are recorded, and
-// become a plane of it. They are recorded by the process, not by the server: one profile has those of all servers here.
-// Home: any thread. Owns: a profile under way. Fails: Start, while another profile is being taken.
+// Fusewire as one of TensorFlow's profilers: while a profile with host traces is taken, it listens to the process's
+// events, and its transfers become a plane of the profile: each receive, send, part and collective, from its begin to
+// its end. One profile has those of all servers of the process.
+// Home: any thread. Owns: a profile under way. Fails: Start, while another profile is being taken. Beyond a limit,
+// events are counted and left out.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 #include <tsl/profiler/lib/profiler_interface.h>
 #include <tsl/profiler/protobuf/profiler_options.pb.h>
 #include <tsl/profiler/protobuf/xplane.pb.h>
 
+#include "fusewire/observe/event.h"
 #include "fusewire/tf/bridge/compat.h"
-#include "fusewire/tf/profile/events.h"
 
 namespace fusewire::tf {
+
+// The events of one profile, by the clock of TensorFlow's profiler; a time before the profile is 0.
+struct WireRecord {
+  int64_t begun_ns = 0, ended_ns = 0;
+  std::vector<observe::EventFacts> events;  // in the order of their ends
+  uint64_t left_out = 0;
+};
+
+constexpr size_t kWireEventsMax = 1 << 20;  // of one profile: some 200 MB
+
+// False: a profile is being taken already.
+bool StartWireRecord(size_t events_max = kWireEventsMax);
+// Ends the profile, and returns its events. Without a profile: nothing.
+WireRecord TakeWireRecord();
 
 // A profile's transfers as a plane of TensorFlow's profiler: lines for each peer, with an event for each transfer.
 // Home: none, it is pure functions.

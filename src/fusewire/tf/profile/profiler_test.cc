@@ -6,7 +6,6 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 
 #include <tsl/profiler/lib/profiler_session.h>
 
@@ -25,11 +24,12 @@ tensorflow::ProfileOptions Options(uint32_t host_level) {
 }
 
 void Record(const std::string& name) {
-  WireEvent event;
-  event.peer = "ps:0";
-  event.name = name;
-  event.ended_ns = WireNow();
-  RecordWire(std::move(event));
+  observe::Event event;
+  event.Begin(observe::Kind::kReceive, 0, 0, 0);
+  event.End(true, 0, [&name](observe::EventFacts* facts) {
+    facts->peer = "ps:0";
+    facts->name = name;
+  });
 }
 
 const XPlane* Find(const XSpace& space, const std::string& name) {
@@ -42,11 +42,11 @@ const XPlane* Find(const XSpace& space, const std::string& name) {
 TEST(WireProfiler, TensorFlowsProfileHasOurPlane) {
   auto session = tsl::ProfilerSession::Create(Options(2));
   ASSERT_TRUE(session->Status().ok()) << session->Status();
-  EXPECT_TRUE(RecordsWire());
+  EXPECT_TRUE(observe::HasEventListener());
   Record("weights");
   XSpace space;
   ASSERT_TRUE(session->CollectData(&space).ok());
-  EXPECT_FALSE(RecordsWire());
+  EXPECT_FALSE(observe::HasEventListener());
   const XPlane* plane = Find(space, kWirePlane);
   ASSERT_NE(plane, nullptr);
   ASSERT_EQ(plane->lines_size(), 1);
@@ -71,7 +71,7 @@ TEST(WireProfiler, ThreadsHaveOurEventsBesideTheKernels) {
 TEST(WireProfiler, IsSilentInAProfileWithoutTheHost) {
   auto session = tsl::ProfilerSession::Create(Options(0));
   ASSERT_TRUE(session->Status().ok()) << session->Status();
-  EXPECT_FALSE(RecordsWire());
+  EXPECT_FALSE(observe::HasEventListener());
   XSpace space;
   ASSERT_TRUE(session->CollectData(&space).ok());
   EXPECT_EQ(Find(space, kWirePlane), nullptr);
@@ -85,9 +85,9 @@ TEST(WireProfiler, AProfileThatIsGivenUpEnds) {
     auto second = WireProfiler::Make(Options(2));
     EXPECT_EQ(second->Start().code(), absl::StatusCode::kUnavailable);
     second.reset();
-    EXPECT_TRUE(RecordsWire());  // the first one is still being taken
+    EXPECT_TRUE(observe::HasEventListener());  // the first one is still being taken
   }
-  EXPECT_FALSE(RecordsWire());
+  EXPECT_FALSE(observe::HasEventListener());
 }
 
 TEST(WireProfiler, WithoutTransfersAProfileHasNoPlaneOfOurs) {

@@ -8,14 +8,14 @@
 #include <tensorflow/core/common_runtime/copy_tensor.h>
 #include <tensorflow/core/common_runtime/device_mgr.h>
 #include <tensorflow/core/distributed_runtime/rendezvous_mgr_interface.h>
+#include <tensorflow/core/platform/logging.h>
 #include "fusewire/base/check.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"
-#include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/peer/methods.h"
-#include "fusewire/tf/profile/events.h"
 #include "fusewire/tf/profile/trace.h"
 
 namespace fusewire::tf {
@@ -70,7 +70,6 @@ Provider::Provider(const Source& source, std::vector<Want> wants, rpc::Reply rep
       wants_(std::move(wants)),
       reply_(std::move(reply)),
       home_(reply_.home()),
-      begun_ns_(WireNow()),
       unsent_(wants_.size()),
       sent_(wants_.size(), false) {
   FUSEWIRE_DCHECK(!wants_.empty());
@@ -80,7 +79,7 @@ void Provider::Begin() {
   FUSEWIRE_AT_HOME(home_);
   TraceMe trace([this] { return TraceMeEncode("fusewire request", {{"tensors", wants_.size()}}); }, kTraceLevel);
   reply_.OnUnwanted([this] { OnUnwanted(); });
-  BeginOps();
+  BeginEvents();
   // One reference for this call, and one for each tensor that is found later.
   refs_.store(1 + static_cast<int>(wants_.size()), std::memory_order_relaxed);
   for (size_t i = 0; i < wants_.size(); ++i) Find(i);
@@ -91,12 +90,14 @@ void Provider::Begin() {
   Unref();
 }
 
-void Provider::BeginOps() {
-  if (observe::TheRecorder() == nullptr) return;
-  const int64_t now_ns = observe::RecordingNowNs();
-  ops_.reserve(wants_.size());
-  for (const Want& want : wants_)
-    ops_.push_back(observe::BeginOp(want.mark.tag, want.step, FlowOf(want.mark, want.step), now_ns));
+void Provider::BeginEvents() {
+  const int64_t now_ns = observe::EventNowNs();
+  if (now_ns == 0) return;
+  events_ = std::vector<observe::Event>(wants_.size());
+  for (size_t i = 0; i < wants_.size(); ++i) {
+    const Want& want = wants_[i];
+    events_[i].Begin(observe::Kind::kProvide, want.mark.tag, want.step, FlowOf(want.mark, want.step), now_ns);
+  }
 }
 
 void Provider::Find(size_t index) {
@@ -109,7 +110,7 @@ void Provider::Find(size_t index) {
 
 void Provider::Put(Ready ready) {
   FUSEWIRE_DCHECK(ready.index < wants_.size());
-  if (!ops_.empty()) observe::LandedOp(ops_[ready.index], observe::RecordingNowNs());
+  if (!events_.empty()) events_[ready.index].Arrive();
   bool post;
   {
     MutexLock lock(mutex_);
@@ -157,8 +158,7 @@ void Provider::Send(std::vector<Ready> ready) {
   FUSEWIRE_AT_HOME(home_);
   FUSEWIRE_CHECK(ready.size() <= unsent_);
   TraceMe trace([&] { return TraceMeEncode("fusewire part out", {{"tensors", ready.size()}}); }, kTraceLevel);
-  const int64_t sent_ns = WireNow();
-  const int64_t now_ns = ops_.empty() ? 0 : observe::RecordingNowNs();
+  const int64_t now_ns = events_.empty() ? 0 : observe::EventNowNs();
   for (Ready& one : ready) {
     if (head_.size() > kPartHeadBytesMax || body_.size() > kPartSegmentsMax) {
       GlobalCounters().Add(&Counters::parts_out);
@@ -169,11 +169,7 @@ void Provider::Send(std::vector<Ready> ready) {
     Append(one);
     FUSEWIRE_DCHECK(!sent_[one.index]);
     sent_[one.index] = true;
-    if (sent_ns != 0) RecordProfile(one, sent_ns);
-    if (!ops_.empty()) {
-      const observe::End end = one.status.ok() ? observe::End::kOk : observe::End::kFailed;
-      observe::EndOp(&ops_[one.index], end, one.tensor.TotalBytes(), now_ns);
-    }
+    if (!events_.empty()) EndEvent(one, now_ns);
     one.tensor = Tensor();
   }
   unsent_ -= ready.size();
@@ -187,18 +183,15 @@ void Provider::Send(std::vector<Ready> ready) {
   body_ = Buffers();
 }
 
-void Provider::RecordProfile(const Ready& ready, int64_t sent_ns) const {
-  const tensorflow::Rendezvous::ParsedKey& key = *wants_[ready.index].key;
-  WireEvent event;
-  event.kind = WireKind::kSend;
-  event.peer = ShortTask({key.dst_device.data(), key.dst_device.size()});
-  event.name = ShortEdge({key.edge_name.data(), key.edge_name.size()});
-  event.step = wants_[ready.index].step;
-  event.bytes_out = ready.status.ok() ? ready.tensor.TotalBytes() : 0;
-  event.begun_ns = begun_ns_;
-  event.ended_ns = sent_ns;
-  if (!ready.status.ok()) event.error = ready.status.ToString();
-  RecordWire(std::move(event));
+void Provider::EndEvent(const Ready& ready, int64_t now_ns) {
+  events_[ready.index].End(ready.status.ok(), ready.tensor.TotalBytes(), now_ns,
+                           [this, &ready](observe::EventFacts* facts) {
+                             const tensorflow::Rendezvous::ParsedKey& key = *wants_[ready.index].key;
+                             facts->peer = ShortTask({key.dst_device.data(), key.dst_device.size()});
+                             facts->name = std::string(ShortEdge({key.edge_name.data(), key.edge_name.size()}));
+                             facts->bytes_out = ready.status.ok() ? ready.tensor.TotalBytes() : 0;
+                             if (!ready.status.ok()) facts->error = ready.status.ToString();
+                           });
 }
 
 // At home. The caller is gone: aborts the producers of its steps, as gRPC does.
@@ -215,6 +208,95 @@ void Provider::Unref() {
   const int refs = refs_.fetch_sub(1, std::memory_order_acq_rel);
   FUSEWIRE_CHECK(refs > 0);
   if (refs == 1) delete this;
+}
+
+void FusedProvider::Start(const Provider::Source& source, tensorflow::CallOptions* options, int64_t step,
+                          ParsedKeys keys, Done done) {
+  (new FusedProvider(source, options, step, std::move(keys), std::move(done)))->Begin();
+}
+
+FusedProvider::FusedProvider(const Provider::Source& source, tensorflow::CallOptions* options, int64_t step,
+                             ParsedKeys keys, Done done)
+    : source_(source),
+      options_(options),
+      step_(step),
+      keys_(std::move(keys)),
+      done_(std::move(done)),
+      left_(keys_.size() + 1),
+      items_(keys_.size()) {
+  FUSEWIRE_DCHECK(options_ != nullptr);
+  FUSEWIRE_DCHECK(done_ != nullptr);
+}
+
+void FusedProvider::Begin() {
+  options_->SetCancelCallback([abort_step = source_.abort_step, step = step_] {
+    LOG(WARNING) << "a fused RecvTensor was cancelled for step " << step;
+    abort_step(step);
+  });
+  for (size_t i = 0; i < keys_.size(); ++i) {
+    FetchToHost(source_, step_, keys_[i], [this, i](const TfStatus& status, const Tensor& tensor, bool is_dead) {
+      Put(i, status, tensor, is_dead);
+      Leave();
+    });
+  }
+  Leave();
+}
+
+void FusedProvider::Put(size_t index, const TfStatus& status, const Tensor& tensor, bool is_dead) {
+  {
+    MutexLock lock(mutex_);
+    if (has_failed_) return;
+    FUSEWIRE_DCHECK(index < items_.size());
+    if (status.ok()) {
+      items_[index].kind = is_dead ? FusedKind::kDead : FusedKind::kValue;
+      items_[index].tensor = tensor;
+      return;
+    }
+    has_failed_ = true;
+  }
+  End(status, Tensor());  // at once: the others may never come
+}
+
+// `options_` may be destroyed after this.
+void FusedProvider::End(const TfStatus& status, const Tensor& answer) {
+  FUSEWIRE_CHECK(done_ != nullptr);  // it ends once
+  options_->ClearCancelCallback();
+  Done done = std::move(done_);
+  done(status, answer);
+}
+
+// A tensor that does not fit is requested again, like one that has not been requested yet.
+TfStatus FusedProvider::GiveBack(const std::vector<FusedItem>& items) {
+  FUSEWIRE_DCHECK(items.size() == keys_.size());
+  TfStatus status;
+  for (size_t i = 0; i < items.size() && status.ok(); ++i) {
+    if (items[i].kind != FusedKind::kApart) continue;
+    tensorflow::Rendezvous::Args args;
+    args.alloc_attrs.set_on_host(true);
+    status = source_.env->rendezvous_mgr->Find(step_)->Send(keys_[i], args, items[i].tensor, false);
+  }
+  return status;
+}
+
+void FusedProvider::Leave() {
+  const size_t left = left_.fetch_sub(1, std::memory_order_acq_rel);
+  FUSEWIRE_CHECK(left > 0);
+  if (left > 1) return;
+  EndWithAll();
+  delete this;
+}
+
+void FusedProvider::EndWithAll() {
+  std::vector<FusedItem> items;
+  {
+    MutexLock lock(mutex_);
+    if (has_failed_) return;
+    items.swap(items_);
+  }
+  Tensor answer;
+  TfStatus status = EncodeFused(&items, kFusedBytesMax, &answer);
+  if (status.ok()) status = GiveBack(items);
+  End(status, answer);
 }
 
 }  // namespace fusewire::tf

@@ -1,20 +1,31 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/receive/rendezvous.h"
 
+#include <utility>
+
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
 #include <tensorflow/core/common_runtime/device_mgr.h>
+#include <tensorflow/core/distributed_runtime/call_options.h>
+#include <tensorflow/core/distributed_runtime/request_id.h>
+#include <tensorflow/core/distributed_runtime/tensor_coding.h>
 #include <tensorflow/core/distributed_runtime/worker_session.h>
 #include "fusewire/base/check.h"
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/names.h"
-#include "fusewire/tf/peer/counters.h"
-#include "fusewire/tf/profile/events.h"
+#include "fusewire/tf/peer/marks.h"
 
 namespace fusewire::tf {
 
 using tensorflow::Tensor;
+
+namespace {
+
+// The most graphs with a list, for graphs that are never deregistered.
+constexpr size_t kListsMax = 16384;
+
+}  // namespace
 
 // A receive over our wire. Two events come in either order: its kernel wants it (Meet), and it ends. From Meet to its
 // end, it is registered with TensorFlow's base class, which aborts it with the step.
@@ -62,7 +73,6 @@ class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTenso
  private:
   void OnArrival() override {
     if (log_ != nullptr) arrived_us_ = static_cast<int64_t>(tensorflow::Env::Default()->NowMicros());
-    arrived_ns_ = WireNow();
   }
 
   void OnEnd(const TfStatus& status, const Tensor& tensor, bool is_dead) override {
@@ -71,7 +81,6 @@ class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTenso
     tensor_ = tensor;
     is_dead_ = is_dead;
     if (status.ok() && log_ != nullptr) Record(tensor);
-    ended_ns_ = WireNow();
     is_there_.store(true, std::memory_order_release);
     if (has_one_end_.exchange(true, std::memory_order_acq_rel)) HandOver();
     rendezvous_->Unref();
@@ -88,24 +97,9 @@ class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTenso
       if (tensor_.dtype() == tensorflow::DT_FLOAT && tensor_.NumElements() == 0)
         GlobalCounters().Add(&Counters::control_edges);
     }
-    if (RecordsWire()) RecordProfile(end);
     DoneCallback done = std::move(done_);
     Tensor tensor = std::move(tensor_);  // the only reference: the consumer may then write into it
     done(end, Args(), args_, end.ok() ? tensor : Tensor(), is_dead_);
-  }
-
-  void RecordProfile(const TfStatus& end) const {
-    WireEvent event;
-    event.kind = WireKind::kReceive;
-    event.peer = ShortTask(channel()->target());
-    event.name = EdgeOfKey(key());
-    event.step = step();
-    event.bytes_in = end.ok() ? tensor_.TotalBytes() : 0;
-    event.begun_ns = begun_ns_;
-    event.arrived_ns = arrived_ns_;
-    event.ended_ns = ended_ns_ != 0 ? ended_ns_ : WireClockNs();
-    if (!end.ok()) event.error = end.ToString();
-    RecordWire(std::move(event));
   }
 
   // As gRPC's workers do. A key is source;incarnation;target;tensor;frame.
@@ -121,9 +115,6 @@ class Rendezvous::WireRecv final : public Recv, public tensorflow::BaseRecvTenso
   Rendezvous* const rendezvous_;  // holds a reference until the end
   const TransferLogPtr log_;
   int64_t arrived_us_ = 0;  // at home
-  // In a profile; otherwise 0.
-  const int64_t begun_ns_ = WireNow();
-  int64_t arrived_ns_ = 0, ended_ns_ = 0;
   std::atomic<bool> is_there_{false};
   std::atomic<bool> has_one_end_{false};  // the second hands over
   // Of Meet.
@@ -181,20 +172,161 @@ class Rendezvous::WaySearch final : public tensorflow::BaseRecvTensorCall {
   const SearchPtr search_;  // shared_ptr: what it asks holds it too
 };
 
-absl::string_view Rendezvous::TaskOf(absl::string_view device) {
-  size_t end = device.find("/device:");
-  return end == absl::string_view::npos ? absl::string_view() : device.substr(0, end);
-}
+// One call of RecvTensor. It is registered with TensorFlow's base class from Go to its end, and aborted with the step.
+class Rendezvous::GrpcCall : public tensorflow::BaseRecvTensorCall {
+ public:
+  // `args` are those of all its tensors.
+  GrpcCall(Rendezvous* rendezvous, SidePtr side, const Args& args)
+      : rendezvous_(rendezvous), side_(std::move(side)), args_(args) {
+    FUSEWIRE_DCHECK(side_ != nullptr);
+    FUSEWIRE_DCHECK(side_->worker() != nullptr);
+    rendezvous_->Ref();  // until its end
+    request_.set_step_id(rendezvous_->step_id_);
+    request_.set_request_id(tensorflow::GetUniqueRequestId());
+  }
+  ~GrpcCall() override { rendezvous_->Unref(); }
+
+  void Go() {
+    rendezvous_->RegisterCall(this, args_);
+    Start(nullptr);
+  }
+  void Start(std::function<void()>) override {
+    // Two references: the answer, and the check for an abort that came before the call could be cancelled.
+    side_->worker()->RecvTensorAsync(&options_, &request_, &response_, [this](const TfStatus& status) {
+      if (!status.ok()) Fail(status);
+      Leave();
+    });
+    if (!status().ok()) options_.StartCancel();
+    Leave();
+  }
+  void StartAbort(const TfStatus& why) override {
+    Fail(why);
+    options_.StartCancel();
+  }
+  TfStatus status() const override {
+    MutexLock lock(mutex_);
+    return status_;
+  }
+
+ protected:
+  // Once. After the last `done` of a step, TensorFlow may destroy all of the step's objects.
+  virtual void OnEnd(const TfStatus& status) = 0;
+
+  Rendezvous* const rendezvous_;  // holds a reference
+  const SidePtr side_;            // shared_ptr: outlives the session's cache
+  const Args args_;
+  tensorflow::RecvTensorRequest request_;
+  tensorflow::TensorResponse response_;
+
+ private:
+  void Fail(const TfStatus& why) {
+    FUSEWIRE_DCHECK(!why.ok());
+    MutexLock lock(mutex_);
+    if (status_.ok()) status_ = why;
+  }
+  void Leave() {
+    const int ends = ends_.fetch_sub(1, std::memory_order_acq_rel);
+    FUSEWIRE_CHECK(ends > 0);
+    if (ends > 1) return;
+    rendezvous_->DeregisterCall(this, args_);
+    OnEnd(status());
+    delete this;
+  }
+
+  tensorflow::CallOptions options_;
+  std::atomic<int> ends_{2};
+  mutable Mutex mutex_;
+  TfStatus status_ FUSEWIRE_GUARDED_BY(mutex_);
+};
+
+class Rendezvous::GrpcRecv final : public GrpcCall {
+ public:
+  GrpcRecv(Rendezvous* rendezvous, SidePtr side, absl::string_view key, tensorflow::Device* device, const Args& args,
+           DoneCallback done)
+      : GrpcCall(rendezvous, std::move(side), args), done_(std::move(done)) {
+    request_.set_rendezvous_key(key.data(), key.size());
+    response_.InitAlloc(device, args.alloc_attrs);
+    GlobalCounters().Add(&Counters::grpc_recvs);
+  }
+
+ private:
+  void OnEnd(const TfStatus& status) override {
+    done_(status, Args(), args_, status.ok() ? response_.tensor() : Tensor(), response_.metadata().is_dead());
+  }
+
+  const DoneCallback done_;
+};
+
+class Rendezvous::GrpcFusedRecv final : public GrpcCall {
+ public:
+  GrpcFusedRecv(Rendezvous* rendezvous, SidePtr side, PeerPtr peer, tensorflow::Device* device, TogetherPtr wanted)
+      : GrpcCall(rendezvous, std::move(side), wanted->args.front()),
+        peer_(std::move(peer)),
+        wanted_(std::move(wanted)) {
+    FUSEWIRE_DCHECK(peer_ != nullptr);
+    FUSEWIRE_DCHECK(wanted_->keys->size() == wanted_->args.size());
+    AskFused(*wanted_->keys, &request_);
+    response_.InitAlloc(device, HostForDevice());
+    for (const Args& args : wanted_->args) {
+      TensorPlace place;
+      place.device = device;
+      place.attributes = args.alloc_attrs;
+      place.context = args.device_context;
+      places_.push_back(place);
+    }
+    GlobalCounters().Add(&Counters::grpc_fused_recvs);
+  }
+
+ private:
+  void OnEnd(const TfStatus& status) override {
+    if (!status.ok()) {
+      for (size_t i = 0, count = places_.size(); i < count; ++i) wanted_->done(i, status, Tensor(), false);
+    } else if (!IsFusedAnswer(response_.tensor())) {
+      TakeFirst();
+    } else {
+      DecodeFused(response_.tensor(), places_,
+                  [this, wanted = wanted_](size_t i, const TfStatus& landed, FusedKind kind, const Tensor& tensor) {
+                    if (landed.ok() && kind == FusedKind::kApart) {
+                      RecvOne(rendezvous_, wanted, i);  // still within OnEnd
+                    } else {
+                      wanted->done(i, landed, tensor, kind == FusedKind::kDead);
+                    }
+                  });
+    }
+  }
+
+  // The task has been restarted without the plug-in: it has answered the first key, as TensorFlow does.
+  void TakeFirst() {
+    peer_->CannotFuse();
+    bool is_elsewhere = IsAccelerator(places_[0].device) && !places_[0].attributes.on_host();
+    TfStatus status;
+    if (is_elsewhere) {
+      status = absl::AbortedError(
+          absl::StrCat(side_->target(),
+                       " was restarted without Fusewire; next: install it there, or restart the step; "
+                       "see docs/problems/incarnation-mismatch.md#a-task-has-restarted"));
+    }
+    for (size_t i = 1, count = places_.size(); i < count; ++i) {
+      if (status.ok()) {
+        RecvOne(rendezvous_, wanted_, i);
+      } else {
+        wanted_->done(i, status, Tensor(), false);
+      }
+    }
+    wanted_->done(0, status, response_.tensor(), response_.metadata().is_dead());
+  }
+
+  const PeerPtr peer_;  // shared_ptr: outlives the session's cache
+  const TogetherPtr wanted_;
+  std::vector<TensorPlace> places_;
+};
 
 Rendezvous::Rendezvous(const tensorflow::WorkerEnv* env, int64_t step, ReceiveBookPtr book)
-    : BaseRemoteRendezvous(env, step), book_(std::move(book)) {}
+    : BaseRemoteRendezvous(env, step), book_(std::move(book)), step_(*env, step) {}
 
 Rendezvous::~Rendezvous() {
   for (std::atomic<WireRecv*>& recv : ahead_) {
     if (recv != nullptr) recv.load()->Unref();
-  }
-  if (left_there_.load(std::memory_order_relaxed) != 0) {
-    for (const ChannelPtr& holder : holders_) holder->CleanUp(step_id_);
   }
   if (!unlisted_.empty()) book_->Learn(graph_, std::move(unlisted_));
 }
@@ -202,16 +334,16 @@ Rendezvous::~Rendezvous() {
 // ---- asking ahead ----
 
 void Rendezvous::SetGraph(const std::string& session, const std::string& graph, bool is_traced) {
-  session_handle_ = session;
+  step_.SetHandle(session, is_traced);
   graph_ = ReceiveBook::NameOf(session, graph);
-  is_traced_ = is_traced;
   list_ = book_->Find(graph_);
 }
 
 TfStatus Rendezvous::Initialize(tensorflow::WorkerSession* session) {
-  TfStatus initialized = BaseRemoteRendezvous::Initialize(session);
-  if (initialized.ok() && list_ != nullptr) AskAhead();
-  return initialized;
+  TF_RETURN_IF_ERROR(BaseRemoteRendezvous::Initialize(session));
+  step_.SetSession(session);
+  if (list_ != nullptr) AskAhead();
+  return TfStatus();
 }
 
 void Rendezvous::AskAhead() {
@@ -220,13 +352,13 @@ void Rendezvous::AskAhead() {
   ahead_ = std::vector<std::atomic<WireRecv*>>(list_->receives().size());
   RecvGroup together;
   // Consecutive receives mostly have the same task and device.
-  Source source;
+  StepContext::Source source;
   TensorPlace place;
   const std::string *task = nullptr, *device = nullptr;
   for (size_t i = 0; i < ahead_.size(); ++i) {
     const ReceiveList::Receive& listed = list_->receives()[i];
     if (task == nullptr || *task != listed.task) {
-      if (!FindSource(listed.task, &source).ok()) source = Source();
+      if (!step_.FindSource(listed.task, &source).ok()) source = StepContext::Source();
       task = &listed.task;
     }
     if (device == nullptr || *device != listed.device) {
@@ -257,7 +389,7 @@ void Rendezvous::Remember(const ParsedKey& parsed, const Args& args) {
   if (list_ != nullptr && list_->Find(key) >= 0) return;
   ReceiveList::Receive receive;
   receive.key = std::string(key);
-  receive.task = std::string(TaskOf(parsed.src_device));
+  receive.task = std::string(TaskOfDevice(parsed.src_device));
   receive.device = std::string(parsed.dst_device);
   receive.attributes = args.alloc_attrs;
   MutexLock lock(mutex_);
@@ -276,7 +408,7 @@ void Rendezvous::RecvAsync(const ParsedKey& parsed, const Args& args, DoneCallba
     absl::string_view own = on->worker_name();
     absl::string_view source(parsed.src_device.data(), parsed.src_device.size());
     absl::string_view target(parsed.dst_device.data(), parsed.dst_device.size());
-    if (TaskOf(source) != own && absl::StartsWith(target, own) && TaskOf(target) == own) {
+    if (TaskOfDevice(source) != own && absl::StartsWith(target, own) && TaskOfDevice(target) == own) {
       RecvFromRemoteAsync(parsed, args, std::move(done));
       return;
     }
@@ -284,74 +416,10 @@ void Rendezvous::RecvAsync(const ParsedKey& parsed, const Args& args, DoneCallba
   BaseRemoteRendezvous::RecvAsync(parsed, args, std::move(done));
 }
 
-TfStatus FindWays(const GrpcCachePtr& cache, const std::string& task, Ways* ways) {
-  // Sessions wrap their cache, so it is the worker that has to be asked.
-  tensorflow::WorkerInterface* worker = cache->GetOrCreateWorker(task);
-  if (worker == nullptr) return absl::InternalError(absl::StrCat("No worker known as ", task));
-  auto* has_ways = dynamic_cast<HasWays*>(worker);
-  if (has_ways != nullptr) {
-    *ways = has_ways->ways();
-  } else {
-    ways->side = std::make_shared<GrpcSide>(cache, task);
-  }
-  cache->ReleaseWorker(task, worker);
-  return TfStatus();
-}
-
-TfStatus Rendezvous::FindSource(absl::string_view task, Source* out) {
-  // An eager context keeps its rendezvous while its cluster changes: a name may belong to another task by now.
-  GrpcCachePtr cache = session()->GetSharedWorkerCache();
-  MutexLock lock(mutex_);
-  if (cache != cache_) {
-    sources_.clear();
-    cache_ = cache;
-  }
-  for (Source& source : sources_) {
-    if (source.task != task) continue;
-    bool is_usable = source.channel != nullptr && source.channel->alive();
-    if (!is_usable && source.ways.peer != nullptr) source.channel = source.ways.peer->channel();
-    *out = source;
-    return TfStatus();
-  }
-  Source source;
-  source.task = std::string(task);
-  TfStatus found = FindWays(cache, source.task, &source.ways);
-  if (!found.ok()) return found;
-  if (source.ways.peer != nullptr) {
-    source.channel = source.ways.peer->channel();
-    // The request to log may come after the step has begun.
-    source.is_traced = is_traced_ || source.ways.log->LoggingActive();
-  }
-  *out = source;
-  sources_.push_back(std::move(source));
-  return TfStatus();
-}
-
-void Rendezvous::Leave(const std::vector<std::string>& tasks, int64_t values) {
-  FUSEWIRE_DCHECK(values > 0);
-  left_there_.fetch_add(values, std::memory_order_relaxed);
-  for (const std::string& task : tasks) {
-    Source source;
-    // Without a channel, no value can have been left there.
-    if (!FindSource(task, &source).ok() || source.channel == nullptr) continue;
-    MutexLock lock(mutex_);
-    holders_.push_back(std::move(source.channel));
-  }
-}
-
-void Rendezvous::RouteTo(const std::string& task, Routed routed) {
-  Source source;
-  TfStatus found = FindSource(task, &source);
-  if (!found.ok() || source.channel != nullptr || source.ways.peer == nullptr) {
-    routed(found, std::move(source.channel));
-    return;
-  }
-  source.ways.peer->Route(source.ways.side, std::move(routed));
-}
-
 void Rendezvous::RecvFromRemoteAsync(const ParsedKey& parsed, const Args& args, DoneCallback done) {
-  Source source;
-  TfStatus found = FindSource(TaskOf(absl::string_view(parsed.src_device.data(), parsed.src_device.size())), &source);
+  StepContext::Source source;
+  TfStatus found =
+      step_.FindSource(TaskOfDevice(absl::string_view(parsed.src_device.data(), parsed.src_device.size())), &source);
   if (!found.ok()) {
     done(found, Args(), args, Tensor(), false);
     return;
@@ -397,18 +465,58 @@ void Rendezvous::StartOnWire(const ParsedKey& parsed, const Args& args, DoneCall
 }
 
 void Rendezvous::TellAbort(const ChannelPtr& channel) {
-  FUSEWIRE_DCHECK(channel != nullptr);
   if (IsRemoteEagerContextDefault()) return;  // it is still used by other operations
-  {
-    MutexLock lock(mutex_);
-    for (Source& source : sources_) {
-      if (source.channel != channel) continue;
-      if (source.abort_told) return;
-      source.abort_told = true;
-    }
-  }
-  channel->AbortStep(step_id_);
+  step_.TellAbort(channel);
 }
+
+// ---- from tasks that have no data port: one by one, or fused ----
+
+void Rendezvous::StartOnGrpc(const ParsedKey& parsed, const Args& args, DoneCallback done, SidePtr side) {
+  tensorflow::Device* device = nullptr;
+  TfStatus found = session()->device_mgr()->LookupDevice(parsed.dst_device, &device);
+  if (!found.ok() || side->worker() == nullptr) {
+    if (found.ok()) found = absl::InternalError(absl::StrCat("No worker known as ", side->target()));
+    done(found, Args(), args, Tensor(), false);
+    return;
+  }
+  absl::string_view key(parsed.FullKey().data(), parsed.FullKey().size());
+  (new GrpcRecv(this, std::move(side), key, device, args, std::move(done)))->Go();
+}
+
+bool Rendezvous::StartFusedOnGrpc(const TogetherPtr& wanted) {
+  const ParsedKey& first = wanted->keys->front();
+  StepContext::Source source;
+  tensorflow::Device* device = nullptr;
+  // An error here is reported for each tensor on its own.
+  if (!is_initialized() || wanted->keys->size() < 2) return false;
+  if (!step_.FindSource(TaskOfDevice(first.src_device), &source).ok()) return false;
+  if (source.channel != nullptr || source.ways.peer == nullptr || !source.ways.peer->Fuses(source.ways.side))
+    return false;
+  if (!session()->device_mgr()->LookupDevice(first.dst_device, &device).ok()) return false;
+  if (!source.ways.peer->is_grpc_only()) GlobalCounters().Add(&Counters::fallback_grpc_calls);
+  (new GrpcFusedRecv(this, source.ways.side, source.ways.peer, device, wanted))->Go();
+  return true;
+}
+
+void Rendezvous::RecvOne(tensorflow::RendezvousInterface* rendezvous, const TogetherPtr& wanted, size_t index) {
+  FUSEWIRE_DCHECK(index < wanted->keys->size());
+  rendezvous->RecvAsync((*wanted->keys)[index], wanted->args[index],
+                        [wanted, index](const TfStatus& status, const Args&, const Args&, const Tensor& tensor,
+                                        bool is_dead) { wanted->done(index, status, tensor, is_dead); });
+}
+
+void Rendezvous::RecvTogether(tensorflow::RendezvousInterface* rendezvous, Together receives) {
+  FUSEWIRE_DCHECK(receives.keys != nullptr);
+  FUSEWIRE_DCHECK(receives.keys->size() == receives.args.size());
+  FUSEWIRE_DCHECK(receives.done != nullptr);
+  auto wanted = std::make_shared<const Together>(std::move(receives));
+  auto* ours = dynamic_cast<Rendezvous*>(rendezvous);
+  if (ours != nullptr && ours->StartFusedOnGrpc(wanted)) return;
+  RecvGroup together;
+  for (size_t i = 0, count = wanted->keys->size(); i < count; ++i) RecvOne(rendezvous, wanted, i);
+}
+
+// ---- the steps of a task ----
 
 TfRef<tensorflow::RemoteRendezvous> RendezvousMgr::Expect(int64_t step, const std::string& session,
                                                           const std::string& graph, bool is_traced) {
@@ -419,6 +527,44 @@ TfRef<tensorflow::RemoteRendezvous> RendezvousMgr::Expect(int64_t step, const st
 
 TfRef<tensorflow::BaseRemoteRendezvous> RendezvousMgr::Create(int64_t step, const tensorflow::WorkerEnv* env) {
   return TfRef<tensorflow::BaseRemoteRendezvous>(new Rendezvous(env, step, book_));
+}
+
+ReceiveList::ReceiveList(std::vector<Receive> receives) : receives_(std::move(receives)) {
+  index_.reserve(receives_.size());
+  for (size_t i = 0; i < receives_.size(); ++i) index_.emplace(receives_[i].key, static_cast<int>(i));
+  FUSEWIRE_DCHECK(index_.size() <= receives_.size());
+}
+
+int ReceiveList::Find(std::string_view key) const {
+  auto found = index_.find(key);
+  FUSEWIRE_DCHECK(found == index_.end() || receives_[static_cast<size_t>(found->second)].key == key);
+  return found == index_.end() ? -1 : found->second;
+}
+
+ReceiveListPtr ReceiveBook::Find(const std::string& graph) {
+  MutexLock lock(mutex_);
+  auto found = lists_.find(graph);
+  return found == lists_.end() ? nullptr : found->second;
+}
+
+void ReceiveBook::Learn(const std::string& graph, std::vector<ReceiveList::Receive> more) {
+  MutexLock lock(mutex_);
+  auto found = lists_.find(graph);
+  if (found == lists_.end()) {
+    if (lists_.size() >= kListsMax) return;
+    found = lists_.emplace(graph, std::make_shared<const ReceiveList>(std::vector<ReceiveList::Receive>())).first;
+  }
+  // Several steps may have made the same receives.
+  std::vector<ReceiveList::Receive> all = found->second->receives();
+  for (ReceiveList::Receive& receive : more) {
+    if (found->second->Find(receive.key) < 0) all.push_back(std::move(receive));
+  }
+  found->second = std::make_shared<const ReceiveList>(std::move(all));
+}
+
+void ReceiveBook::Forget(const std::string& graph) {
+  MutexLock lock(mutex_);
+  lists_.erase(graph);
 }
 
 }  // namespace fusewire::tf

@@ -7,41 +7,68 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include <tensorflow/core/distributed_runtime/base_rendezvous_mgr.h>
-#include <tensorflow/core/distributed_runtime/worker_cache_logger.h>
+#include <tensorflow/core/framework/allocator.h>
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/peer/fused.h"
 #include "fusewire/tf/peer/peer.h"
-#include "fusewire/tf/peer/search.h"
-#include "fusewire/tf/receive/receive_lists.h"
+#include "fusewire/tf/receive/step_context.h"
 
 namespace fusewire::tf {
 
-// The log for traces of steps, as in gRPC's own cache. shared_ptr: calls outlive the session that began them.
-using TransferLogPtr = std::shared_ptr<tensorflow::WorkerCacheLogger>;
+// The steps of a graph receive the same tensors from other tasks each time. A ReceiveList keeps them from the first
+// step, so that a later step requests all of them when it begins, not when its executor comes to each receive.
+// Home: any thread. Owns: the lists of graphs that are registered. Fails: never; a step without a list requests each
+// tensor on its own.
 
-// The ways to a task, from a worker of our cache.
-struct Ways {
-  // shared_ptr: calls outlive the session that began them. Null in a cache that is not ours.
-  PeerPtr peer;
-  SidePtr side;
-  TransferLogPtr log;
-};
-class HasWays {
+// Immutable. In the order of the first step.
+class ReceiveList {
  public:
-  virtual const Ways& ways() const = 0;
+  struct Receive {
+    std::string key;
+    std::string task;    // the source
+    std::string device;  // the destination
+    tensorflow::AllocatorAttributes attributes;
+  };
+  explicit ReceiveList(std::vector<Receive> receives);
 
- protected:
-  ~HasWays() = default;
+  const std::vector<Receive>& receives() const { return receives_; }
+  // Its index, or -1.
+  int Find(std::string_view key) const;
+
+ private:
+  const std::vector<Receive> receives_;
+  std::unordered_map<std::string_view, int> index_;  // of keys in receives_
 };
-// Fails if the cache knows no such task. Without a peer: the cache is not ours, and the only way is gRPC.
-TfStatus FindWays(const GrpcCachePtr& cache, const std::string& task, Ways* ways);
+// shared_ptr: a running step keeps its list after its graph is deregistered.
+using ReceiveListPtr = std::shared_ptr<const ReceiveList>;
+
+// Graphs are named by their session and the number that it gave them.
+class ReceiveBook {
+ public:
+  static std::string NameOf(const std::string& session, const std::string& graph) { return session + " " + graph; }
+
+  // Null: no step of the graph has ended.
+  ReceiveListPtr Find(const std::string& graph);
+  // Adds receives that a step has made and its list lacks.
+  void Learn(const std::string& graph, std::vector<ReceiveList::Receive> more);
+  void Forget(const std::string& graph);
+
+ private:
+  Mutex mutex_;
+  std::map<std::string, ReceiveListPtr> lists_ FUSEWIRE_GUARDED_BY(mutex_);
+};
+// shared_ptr: the rendezvous of a step may outlive its manager.
+using ReceiveBookPtr = std::shared_ptr<ReceiveBook>;
 
 class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
  public:
@@ -57,16 +84,7 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
   Rendezvous(const tensorflow::WorkerEnv* env, int64_t step, ReceiveBookPtr book);
   // Before Initialize: the step runs this graph of this session, and whether its transfers are wanted in a trace.
   void SetGraph(const std::string& session, const std::string& graph, bool is_traced);
-  const std::string& session_handle() const { return session_handle_; }
-  // Of the executors of this task.
-  int pool_threads() const { return env_->compute_pool->NumThreads(); }
-  // The way to a task of the step's session; calls `routed` here if it is known, else once it is. The rendezvous and
-  // its session live at least until this returns.
-  void RouteTo(const std::string& task, Routed routed);
-  // Parts of the step leave values at these tasks, to be taken `values` times in all, and take some of them. Values
-  // that remain after the step are dropped there.
-  void Leave(const std::vector<std::string>& tasks, int64_t values);
-  void Taken(int64_t values) { left_there_.fetch_sub(values, std::memory_order_relaxed); }
+  StepContext& step() { return step_; }
   // Requests all tensors of the graph's receive list.
   TfStatus Initialize(tensorflow::WorkerSession* session) override;
   void RecvAsync(const ParsedKey& parsed, const Args& args, DoneCallback done) override;
@@ -82,18 +100,8 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
   class GrpcFusedRecv;
   // shared_ptr: each of its tensors ends in its own time.
   using TogetherPtr = std::shared_ptr<const Together>;
-  struct Source {
-    std::string task;
-    Ways ways;
-    ChannelPtr channel;  // null until known; shared_ptr: the peer may replace it
-    bool is_traced = false;
-    bool abort_told = false;
-  };
 
   ~Rendezvous() override;
-  // "/job:ps/replica:0/task:1/device:CPU:0" -> "/job:ps/replica:0/task:1"
-  static absl::string_view TaskOf(absl::string_view device);
-  TfStatus FindSource(absl::string_view task, Source* source);
   void AskAhead();
   // The receive of this key if it was requested ahead; the caller calls Unref.
   WireRecv* TakeAhead(absl::string_view key);
@@ -107,19 +115,14 @@ class Rendezvous final : public tensorflow::BaseRemoteRendezvous {
   void TellAbort(const ChannelPtr& channel);
 
   const ReceiveBookPtr book_;
+  StepContext step_;
   // Written before the step begins.
-  std::string session_handle_;
   std::string graph_;  // empty: of no graph that is registered
-  bool is_traced_ = false;
   ReceiveListPtr list_;
   std::vector<std::atomic<WireRecv*>> ahead_;  // by the list's index; null where nothing was asked, or once taken
 
-  std::atomic<int64_t> left_there_{0};
   Mutex mutex_;
-  std::vector<ChannelPtr> holders_ FUSEWIRE_GUARDED_BY(mutex_);  // of remaining values
   std::vector<ReceiveList::Receive> unlisted_ FUSEWIRE_GUARDED_BY(mutex_);
-  std::vector<Source> sources_ FUSEWIRE_GUARDED_BY(mutex_);  // of cache_; a step has few
-  GrpcCachePtr cache_ FUSEWIRE_GUARDED_BY(mutex_);           // shared_ptr: as TensorFlow holds it
 };
 
 class RendezvousMgr final : public tensorflow::BaseRendezvousMgr {

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Tests: receive/rendezvous_grpc.cc.
+// Tests: receive/step_context.cc.
 #include "fusewire/tf/receive/rendezvous.h"
 
 #include <memory>
@@ -71,7 +71,7 @@ TEST_F(RendezvousTest, AReceiveWaitsForTheWayAndGoesOverTheWire) {
   EXPECT_TRUE(on_.grpc().receiving.empty());
 }
 
-TEST_F(RendezvousTest, WhatCannotFindTheWaySaysWhyOnce) {
+TEST_F(RendezvousTest, AFailedSearchEndsTheReceiveOnceWithTheReason) {
   Step step(&on_.task);
   Ending endings[2];
   for (Ending& ending : endings) step.Receive("edge", &ending);
@@ -270,7 +270,7 @@ TEST(Rendezvous, WaitsForAPeerThatIsNotThereAsLongAsItsPatience) {
 
 // ---- receive lists ----
 
-TEST_F(RendezvousTest, AStepAsksForWhatTheFirstOneReceived) {
+TEST_F(RendezvousTest, AStepRequestsAheadWhatTheFirstOneReceived) {
   on_.KnowPeer();
   RunStep({"a", "b"});
   const size_t question = on_.world.asked.size();
@@ -288,7 +288,7 @@ TEST_F(RendezvousTest, AStepAsksForWhatTheFirstOneReceived) {
   EXPECT_FALSE(a.status.ok());
 }
 
-TEST_F(RendezvousTest, WhatWasAskedAheadIsWantedLaterOrNever) {
+TEST_F(RendezvousTest, AnEarlyRequestIsUsedLaterOrNever) {
   on_.KnowPeer();
   RunStep({"a", "b", "c"});
   const size_t question = on_.world.asked.size();
@@ -317,19 +317,19 @@ TEST_F(RendezvousTest, WhatWasAskedAheadIsWantedLaterOrNever) {
 
 // ---- what is left at other tasks ----
 
-TEST_F(RendezvousTest, WhatAStepLeavesAtAPeerIsDroppedThereUnlessItWasTaken) {
+TEST_F(RendezvousTest, ValuesLeftAtAPeerAreDroppedUnlessTaken) {
   on_.KnowPeer();
   {
     Step step(&on_.task, 5);
-    step->Leave({kPeerTask, "/job:nobody/replica:0/task:0"}, 2);
-    step->Taken(2);
+    step->step().Leave({kPeerTask, "/job:nobody/replica:0/task:0"}, 2);
+    step->step().Taken(2);
   }
   Settle();
   EXPECT_EQ(on_.CountAsked(kCleanupGraph), 0u);
   {
     Step step(&on_.task, 6);
-    step->Leave({kPeerTask}, 2);
-    step->Taken(1);
+    step->step().Leave({kPeerTask}, 2);
+    step->step().Taken(1);
   }
   ASSERT_TRUE(on_.world.AwaitAsked(1));
   VarReader reader{ConstBytes(on_.world.asked[0].head)};
@@ -339,7 +339,7 @@ TEST_F(RendezvousTest, WhatAStepLeavesAtAPeerIsDroppedThereUnlessItWasTaken) {
 
 // ---- what others ask of our steps ----
 
-TEST_F(RendezvousTest, WhatIsAskedOfAStepThatHasNotBegunWaitsForIt) {
+TEST_F(RendezvousTest, ARequestForAStepThatHasNotBegunWaits) {
   auto key_of = [](const std::string& edge) {
     tensorflow::Rendezvous::ParsedKey key;
     const std::string from = absl::StrCat(kOwnTask, "/device:CPU:0"), to = absl::StrCat(kPeerTask, "/device:CPU:0");

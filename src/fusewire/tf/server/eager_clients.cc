@@ -51,8 +51,7 @@ TfStatus Check(const std::string& target, const eager::Operation& operation) {
 TfStatus Check(const std::string& target, const eager::EnqueueRequest& request) {
   for (const eager::QueueItem& item : request.queue()) {
     if (item.has_operation()) {
-      TfStatus sane = Check(target, item.operation());
-      if (!sane.ok()) return sane;
+      TF_RETURN_IF_ERROR(Check(target, item.operation()));
     }
     for (const tensorflow::TensorProto& tensor : item.send_tensor().tensors()) {
       if (IsData(tensor)) return Refused(target, Named("a tensor", tensor), kInsteadOfSending);
@@ -149,8 +148,7 @@ EagerClients::EagerClients(std::unique_ptr<eager::EagerClientCache> grpc) : grpc
 
 TfStatus EagerClients::GetClient(const std::string& target, tensorflow::core::RefCountPtr<eager::EagerClient>* client) {
   tensorflow::core::RefCountPtr<eager::EagerClient> grpc;
-  TfStatus found = grpc_->GetClient(target, &grpc);
-  if (!found.ok()) return found;
+  TF_RETURN_IF_ERROR(grpc_->GetClient(target, &grpc));
   MutexLock lock(mutex_);
   auto& ours = clients_[target];
   if (ours == nullptr) ours.reset(new Client(target, std::move(grpc)));

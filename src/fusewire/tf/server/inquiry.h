@@ -18,7 +18,7 @@
 #include <tensorflow/core/protobuf/worker.pb.h>
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/peer/measure.h"
-#include "fusewire/tf/receive/rendezvous.h"
+#include "fusewire/tf/receive/step_context.h"
 #include "fusewire/tf/server/worker_cache.h"
 
 namespace fusewire::tf {

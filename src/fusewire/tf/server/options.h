@@ -14,7 +14,7 @@
 #include "fusewire/pipe/transport_choice.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/tf/server/network.h"
-#include "fusewire/tf/star/cut/homes.h"
+#include "fusewire/tf/star/cut/star_pass.h"
 #include "fusewire/transport/protection.h"
 
 namespace fusewire::tf {
@@ -59,5 +59,12 @@ class FewGrpcThreads {
 void CopyEagerTensorsOverTheDataPort();
 // The settings of the whole process: FUSEWIRE_LOG, FUSEWIRE_TENSOR_FUSE, FUSEWIRE_STAR_RECORD.
 void ReadProcessSettings();
+
+// The secret that all tasks of the cluster share, from a variable or from a file (docs/trust.md#the-secret).
+// Home: any thread. Fails: with the reason, and how to fix it; the secret is in no message.
+
+// `word`: FUSEWIRE_SECRET, `file`: FUSEWIRE_SECRET_FILE. Empty if both are. As `of_environment` of
+// python/fusewire/secret.py.
+Result<std::string> ReadSecret(const std::string& word, const std::string& file);
 
 }  // namespace fusewire::tf

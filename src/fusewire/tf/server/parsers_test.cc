@@ -23,7 +23,7 @@
 #include "fusewire/tf/peer/fused.h"
 #include "fusewire/tf/peer/keys.h"
 #include "fusewire/tf/peer/peer.h"
-#include "fusewire/tf/server/endpoint_map.h"
+#include "fusewire/tf/server/network.h"
 #include "fusewire/wire/wire.h"
 
 namespace fusewire::tf {

@@ -14,7 +14,7 @@
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/collective/groups.h"
 #include "fusewire/tf/fuse/passes.h"
-#include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/profile/profiler.h"
 #include "fusewire/tf/server/options.h"
 #include "fusewire/tf/server/server.h"
@@ -118,7 +118,7 @@ FUSEWIRE_EXPORT void fusewire_hold_fusion(int change) { fusewire::tf::HoldFusion
 FUSEWIRE_EXPORT size_t fusewire_stats(char* out, size_t size) {
   std::string text = absl::StrCat("{\"shared_bytes_out\": ", fusewire::transport::SharedBytesWritten());
   for (const fusewire::tf::CounterAbout& about : fusewire::tf::AllCounters())
-    absl::StrAppend(&text, ", \"", about.name, "\": ", (fusewire::tf::GlobalCounters().*about.counter).load());
+    absl::StrAppend(&text, ", \"", about.name, "\": ", about.counter->load());
   text += "}";
   if (size > 0) {
     out[text.copy(out, size - 1)] = '\0';

@@ -1,11 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Tests: peer/counters.cc. What is registered when the library is loaded, and what Python asks of it.
+// What is registered when the library is loaded, and what Python asks of it.
 #include <cstddef>
 #include <string>
 
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/fuse/passes.h"
-#include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/marks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -78,7 +78,7 @@ TEST_F(RemoteWorkerTest, ACallThatFoundTheWayIsCancelledThere) {
   EXPECT_EQ(ends_.load(), 1);
 }
 
-TEST_F(RemoteWorkerTest, WhatCannotFindTheWaySaysWhy) {
+TEST_F(RemoteWorkerTest, AFailedSearchSaysWhy) {
   on_.grpc().Answer(TfStatus(absl::UnavailableError("connection refused")));
   EXPECT_EQ(ends_.load(), 1);
   EXPECT_TRUE(absl::IsUnavailable(status_)) << status_;

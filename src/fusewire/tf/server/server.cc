@@ -18,8 +18,8 @@
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/collective/executor.h"
-#include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/peer/marks.h"
+#include "fusewire/tf/receive/rendezvous.h"
 #include "fusewire/tf/server/session.h"
 #include "fusewire/transport/shm/shm.h"
 #include "fusewire/transport/transport.h"
@@ -89,7 +89,7 @@ std::string NameOf(const tensorflow::ServerDef& def, const std::string& own_task
 std::vector<observe::Number> ReadNumbers() {
   std::vector<observe::Number> numbers;
   for (const CounterAbout& about : AllCounters())
-    numbers.push_back({about.name, about.help, about.is_gauge, (GlobalCounters().*about.counter).load()});
+    numbers.push_back({about.name, about.help, about.is_gauge, about.counter->load()});
   numbers.push_back({"shared_bytes_out", "Bytes sent through shared memory.", false, transport::SharedBytesWritten()});
   return numbers;
 }
@@ -159,8 +159,7 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
     }
     // As TensorFlow's, except for the two ends of a fused receive.
     FUSEWIRE_LOG(kInfo, "%s: everything goes over gRPC", settings_.pipe.name.c_str());
-    TfStatus init = GrpcServer::Init(grpc);
-    if (!init.ok()) return init;
+    TF_RETURN_IF_ERROR(GrpcServer::Init(grpc));
     KeepCluster();
     AnswerInquiries();
     return TfStatus();
@@ -175,18 +174,15 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
   if (!transport.ok()) return Failed(transport.status());
   data_task_ = task::Task::Make(settings_.pipe, reactor::Pool::Share(*pool.value()), std::move(transport).value());
   grpc.worker_service_options.num_serving_threads = kGrpcServingThreads;
-  TfStatus found = FindHost();
-  if (!found.ok()) return found;
-  TfStatus opened = OpenGroups();
-  if (!opened.ok()) return opened;
+  TF_RETURN_IF_ERROR(FindHost());
+  TF_RETURN_IF_ERROR(OpenGroups());
   grpc.collective_mgr_func = [this](const tensorflow::ConfigProto& config, const tensorflow::WorkerEnv* env,
                                     tensorflow::WorkerCacheInterface* cache) {
     return MakeCollectives(config, *env, ClusterOf(cache)).release();
   };
   {
     FewGrpcThreads few;
-    TfStatus init = GrpcServer::Init(grpc);
-    if (!init.ok()) return init;
+    TF_RETURN_IF_ERROR(GrpcServer::Init(grpc));
   }
   KeepCluster();
   StartWatch();
@@ -274,10 +270,9 @@ TfStatus Server::FindGrpc(const std::string& task, std::string* address, SidePtr
 
 TfStatus Server::UpdateServerDef(const tensorflow::ServerDef& def) {
   if (must_encrypt()) CopyEagerTensorsOverTheDataPort();
-  TfStatus updated = GrpcServer::UpdateServerDef(def);
-  if (!updated.ok()) return updated;
+  TF_RETURN_IF_ERROR(GrpcServer::UpdateServerDef(def));
   KeepCluster();
-  if (groups_ == nullptr) return updated;
+  if (groups_ == nullptr) return TfStatus();
   if (transport::SaysLoopback(listen_host_) && network_.bind.empty()) {
     const auto tasks = AddressesOf(def.cluster());
     auto own = tasks.find(own_task());
@@ -373,16 +368,15 @@ TfStatus Server::OpenDataPort() {
 // The first server's settings count: a process has one status port.
 void Server::StartWatch() {
   if (settings_.status.is_off) return;
-  observe::Watch::Options options(settings_.status, settings_.pipe.secret, settings_.runtime_folder);
-  options.numbers = ReadNumbers;
-  Status failed;
-  const observe::Watch& watch = observe::Watch::Start(std::move(options), &failed);
-  if (!failed.ok() && watch.port() == 0) {
+  const Status failed =
+      observe::StartWatch(settings_.status, settings_.pipe.secret, settings_.runtime_folder, ReadNumbers);
+  const uint16_t port = observe::Watch::Get()->port();
+  if (!failed.ok() && port == 0) {
     FUSEWIRE_LOG(
         kWarn, "there is no status port: %s; FUSEWIRE_STATUS names another, or off; see docs/seeing.md#the-status-port",
         failed.ToString().c_str());
   } else if (!failed.ok()) {
-    FUSEWIRE_LOG(kInfo, "`fusewire top` does not find this process by itself, only by its port %u: %s", watch.port(),
+    FUSEWIRE_LOG(kInfo, "`fusewire top` does not find this process by itself, only by its port %u: %s", port,
                  failed.ToString().c_str());
   }
   worker_->RecordSteps(observe::FindTag(observe::Kind::kStep, ShortTask(own_task()), "", "step"));
@@ -418,8 +412,7 @@ void Server::AnnouncePort() {
 TfStatus Server::WorkerCacheFactory(const tensorflow::WorkerCacheFactoryOptions& options,
                                     tensorflow::WorkerCacheInterface** cache) {
   tensorflow::WorkerCacheInterface* grpc = nullptr;
-  TfStatus made = GrpcServer::WorkerCacheFactory(options, &grpc);
-  if (!made.ok()) return made;
+  TF_RETURN_IF_ERROR(GrpcServer::WorkerCacheFactory(options, &grpc));
   if (directory_ == nullptr) {  // the first call comes from Init, before other threads can call
     directory_ =
         std::make_unique<Directory>(data_task_.get(), settings_.patience_ns, must_encrypt(), settings_.endpoints);

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/server/session.h"
 
 #include <gmock/gmock.h>

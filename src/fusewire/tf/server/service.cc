@@ -17,7 +17,7 @@
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"
 #include "fusewire/tf/heads/calls.h"
-#include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/peer/measure.h"
 #include "fusewire/tf/peer/methods.h"
 #include "fusewire/tf/provide/provider.h"
@@ -70,14 +70,6 @@ std::shared_ptr<A> Take(rpc::Request* request, rpc::Reply reply) {
   return asked;
 }
 
-rpc::Method MakeMethod(uint16_t number, const char* name, UniqueFunction<void(rpc::Request, rpc::Reply)> handle) {
-  rpc::Method method;
-  method.number = number;
-  method.name = name;
-  method.handle = std::move(handle);
-  return method;
-}
-
 }  // namespace
 
 Service::Service(tensorflow::WorkerEnv* env, Worker* worker) : env_(env), worker_(worker), star_(env) {}
@@ -93,148 +85,145 @@ bool Service::DoCleanups(VarReader* reader) {
   return DecodeCleanups(reader, [this](int64_t step) { CleanUp(step); });
 }
 
+template <class Request, class Response, class Run>
+rpc::Method Service::OnPool(uint16_t number, const char* name, Run run) {
+  return {number, name,
+          [this, number, run](rpc::Request request, rpc::Reply reply) {
+            auto asked = Take<Asked<Request, Response>>(&request, std::move(reply));
+            env_->compute_pool->Schedule([this, number, run, asked] {
+              VarReader reader{ConstBytes(asked->head)};
+              const bool has_cleanups = number != kRunGraph || DoCleanups(&reader);
+              if (!has_cleanups || !ParseProto(reader.left(), asked->body, &asked->request)) {
+                Answer(std::move(asked->reply), CannotRead(), nullptr);
+                return;
+              }
+              asked->body.clear();
+              run(asked);
+            });
+          },
+          nullptr};
+}
+
 template <class Request, class Response>
 rpc::Method Service::Unary(uint16_t number, const char* name,
                            void (tensorflow::WorkerInterface::*call)(const Request*, Response*,
                                                                      tensorflow::StatusCallback)) {
-  return MakeMethod(number, name, [this, call](rpc::Request request, rpc::Reply reply) {
-    auto asked = Take<Asked<Request, Response>>(&request, std::move(reply));
-    env_->compute_pool->Schedule([this, call, asked] {
-      if (!ParseProto(asked->head, asked->body, &asked->request)) {
-        Answer(std::move(asked->reply), CannotRead(), nullptr);
-        return;
-      }
-      asked->body.clear();
-      auto* worker = static_cast<tensorflow::WorkerInterface*>(worker_);
-      (worker->*call)(&asked->request, &asked->response,
-                      [asked](const TfStatus& status) { Answer(std::move(asked->reply), status, &asked->response); });
-    });
+  return OnPool<Request, Response>(number, name, [this, call](const auto& asked) {
+    auto* worker = static_cast<tensorflow::WorkerInterface*>(worker_);
+    (worker->*call)(&asked->request, &asked->response,
+                    [asked](const TfStatus& status) { Answer(std::move(asked->reply), status, &asked->response); });
   });
 }
 
 rpc::Method Service::RunGraph() {
-  return MakeMethod(kRunGraph, "RunGraph", [this](rpc::Request request, rpc::Reply reply) {
-    auto asked = Take<Asked<tensorflow::RunGraphRequest, tensorflow::RunGraphResponse>>(&request, std::move(reply));
-    env_->compute_pool->Schedule([this, asked] {
-      VarReader reader{ConstBytes(asked->head)};
-      if (!DoCleanups(&reader) || !ParseProto(reader.left(), asked->body, &asked->request)) {
-        Answer(std::move(asked->reply), CannotRead(), nullptr);
-        return;
-      }
-      asked->body.clear();
-      asked->request.set_request_id(kNoRequestId);  // a call never comes twice over our wire
-      auto wrapped = std::make_shared<tensorflow::ProtoRunGraphRequest>(&asked->request);
-      auto response = std::make_shared<tensorflow::NonOwnedProtoRunGraphResponse>(&asked->response);
-      worker_->RunGraphAsync(asked->cancel.options(), wrapped.get(), response.get(),
-                             [asked, wrapped, response](const TfStatus& status) {
-                               Answer(std::move(asked->reply), status, &asked->response);
-                             });
-      asked->cancel.PassOn();
-    });
+  using tensorflow::RunGraphRequest;
+  using tensorflow::RunGraphResponse;
+  return OnPool<RunGraphRequest, RunGraphResponse>(kRunGraph, "RunGraph", [this](const auto& asked) {
+    asked->request.set_request_id(kNoRequestId);  // a call never comes twice over our wire
+    auto wrapped = std::make_shared<tensorflow::ProtoRunGraphRequest>(&asked->request);
+    auto response = std::make_shared<tensorflow::NonOwnedProtoRunGraphResponse>(&asked->response);
+    worker_->RunGraphAsync(asked->cancel.options(), wrapped.get(), response.get(),
+                           [asked, wrapped, response](const TfStatus& status) {
+                             Answer(std::move(asked->reply), status, &asked->response);
+                           });
+    asked->cancel.PassOn();
   });
 }
 
 rpc::Method Service::CleanupGraph() {
-  return MakeMethod(kCleanupGraph, "CleanupGraph", [this](rpc::Request request, rpc::Reply reply) {
-    GlobalCounters().Add(&Counters::calls_in);
-    VarReader reader(request.head);
-    bool ok = DoCleanups(&reader);
-    reply.Send(ok ? Status::Ok()
-                  : Status::Invalid("a list of steps to clean up is cut off, or of more than " +
-                                    std::to_string(kCleanupsMax) + " steps"));
-  });
+  return {kCleanupGraph, "CleanupGraph",
+          [this](rpc::Request request, rpc::Reply reply) {
+            GlobalCounters().Add(&Counters::calls_in);
+            VarReader reader(request.head);
+            bool ok = DoCleanups(&reader);
+            reply.Send(ok ? Status::Ok()
+                          : Status::Invalid("a list of steps to clean up is cut off, or of more than " +
+                                            std::to_string(kCleanupsMax) + " steps"));
+          },
+          nullptr};
 }
 
 rpc::Method Service::AbortStep() {
-  return MakeMethod(kAbortStep, "AbortStep", [this](rpc::Request request, rpc::Reply reply) {
-    GlobalCounters().Add(&Counters::calls_in);
-    int64_t step = 0;
-    Status read = DecodeAbort(request.head, &step);
-    if (read.ok()) worker_->Abort(step);
-    reply.Send(std::move(read));
-  });
+  return {kAbortStep, "AbortStep",
+          [this](rpc::Request request, rpc::Reply reply) {
+            GlobalCounters().Add(&Counters::calls_in);
+            int64_t step = 0;
+            Status read = DecodeAbort(request.head, &step);
+            if (read.ok()) worker_->Abort(step);
+            reply.Send(std::move(read));
+          },
+          nullptr};
 }
 
 rpc::Method Service::CompleteInstance() {
-  return MakeMethod(kCompleteInstance, "CompleteInstance", [this](rpc::Request request, rpc::Reply reply) {
-    using A = Asked<tensorflow::CompleteInstanceRequest, tensorflow::CompleteInstanceResponse>;
-    auto asked = Take<A>(&request, std::move(reply));
-    env_->compute_pool->Schedule([this, asked] {
-      if (!ParseProto(asked->head, asked->body, &asked->request)) {
-        Answer(std::move(asked->reply), CannotRead(), nullptr);
-        return;
-      }
-      worker_->CompleteInstanceAsync(
-          asked->cancel.options(), &asked->request, &asked->response,
-          [asked](const TfStatus& status) { Answer(std::move(asked->reply), status, &asked->response); });
-      asked->cancel.PassOn();
-    });
-  });
+  using tensorflow::CompleteInstanceRequest;
+  using tensorflow::CompleteInstanceResponse;
+  return OnPool<CompleteInstanceRequest, CompleteInstanceResponse>(
+      kCompleteInstance, "CompleteInstance", [this](const auto& asked) {
+        worker_->CompleteInstanceAsync(
+            asked->cancel.options(), &asked->request, &asked->response,
+            [asked](const TfStatus& status) { Answer(std::move(asked->reply), status, &asked->response); });
+        asked->cancel.PassOn();
+      });
 }
 
 // The producer's buffer is sent without a copy, and released when the network is done with it.
 rpc::Method Service::ReceiveBuffer() {
-  return MakeMethod(kReceiveBuffer, "RecvBuf", [this](rpc::Request request, rpc::Reply reply) {
-    using A = Asked<tensorflow::RecvBufRequest, tensorflow::RecvBufResponse>;
-    auto asked = Take<A>(&request, std::move(reply));
-    env_->compute_pool->Schedule([this, asked] {
-      if (!ParseProto(asked->head, asked->body, &asked->request)) {
-        Answer(std::move(asked->reply), CannotRead(), nullptr);
-        return;
-      }
-      const tensorflow::RecvBufRequest& wanted = asked->request;
-      tensorflow::CollectiveExecutor::Handle executor(env_->collective_executor_mgr->FindOrCreate(wanted.step_id()),
-                                                      true);
-      executor.get()->remote_access()->buf_rendezvous()->ConsumeBuf(
-          wanted.buf_rendezvous_key(), wanted.src_device(), wanted.src_incarnation(),
-          [asked](const TfStatus& status, tensorflow::BufRendezvous::Hook* hook) {
-            if (!status.ok()) {
-              Answer(std::move(asked->reply), status, nullptr);
-              return;
-            }
-            // shared_ptr: a device's copy ends on its own thread.
-            using CopyPtr = std::shared_ptr<Tensor>;
-            auto send = [asked, hook](const Tensor& from, CopyPtr copy) {
-              struct Held {
-                tensorflow::BufRendezvous::Hook* hook;
-                CopyPtr copy;
-              };
-              Buffers body;
-              body.push_back(Buffer::WrapReadOnly(ConstBytes(tensorflow::DMAHelper::base(&from), from.TotalBytes()),
-                                                  new Held{hook, std::move(copy)}, [](void* owner, Bytes) {
-                                                    auto* held = static_cast<Held*>(owner);
-                                                    tensorflow::BufRendezvous::DoneWithHook(held->hook);
-                                                    delete held;
-                                                  }));
-              std::string head;
-              AppendTfStatus(TfStatus(), &head);
-              asked->reply.Send(Status::Ok(), head, std::move(body));
+  using tensorflow::RecvBufRequest;
+  using tensorflow::RecvBufResponse;
+  return OnPool<RecvBufRequest, RecvBufResponse>(kReceiveBuffer, "RecvBuf", [this](const auto& asked) {
+    const tensorflow::RecvBufRequest& wanted = asked->request;
+    tensorflow::CollectiveExecutor::Handle executor(env_->collective_executor_mgr->FindOrCreate(wanted.step_id()),
+                                                    true);
+    executor.get()->remote_access()->buf_rendezvous()->ConsumeBuf(
+        wanted.buf_rendezvous_key(), wanted.src_device(), wanted.src_incarnation(),
+        [asked](const TfStatus& status, tensorflow::BufRendezvous::Hook* hook) {
+          if (!status.ok()) {
+            Answer(std::move(asked->reply), status, nullptr);
+            return;
+          }
+          // shared_ptr: a device's copy ends on its own thread.
+          using CopyPtr = std::shared_ptr<Tensor>;
+          auto send = [asked, hook](const Tensor& from, CopyPtr copy) {
+            struct Held {
+              tensorflow::BufRendezvous::Hook* hook;
+              CopyPtr copy;
             };
-            bool on_host = hook->prod_attr.on_host() || !IsAccelerator(hook->prod_dev);
-            if (on_host) {
-              send(*hook->prod_value, nullptr);
-              return;
-            }
-            tensorflow::Allocator* allocator = hook->prod_dev->GetAllocator(HostForDevice());
-            auto copy = std::make_shared<Tensor>();
-            tensorflow::CopyDeviceToHost(hook->prod_value, allocator, allocator, "fusewire", hook->prod_dev, copy.get(),
-                                         hook->prod_ctx, [asked, hook, copy, send](const TfStatus& copied) {
-                                           if (copied.ok()) {
-                                             send(*copy, copy);
-                                             return;
-                                           }
-                                           tensorflow::BufRendezvous::DoneWithHook(hook);
-                                           Answer(std::move(asked->reply), copied, nullptr);
-                                         });
-          },
-          nullptr);
-    });
+            Buffers body;
+            body.push_back(Buffer::WrapReadOnly(ConstBytes(tensorflow::DMAHelper::base(&from), from.TotalBytes()),
+                                                new Held{hook, std::move(copy)}, [](void* owner, Bytes) {
+                                                  auto* held = static_cast<Held*>(owner);
+                                                  tensorflow::BufRendezvous::DoneWithHook(held->hook);
+                                                  delete held;
+                                                }));
+            std::string head;
+            AppendTfStatus(TfStatus(), &head);
+            asked->reply.Send(Status::Ok(), head, std::move(body));
+          };
+          bool on_host = hook->prod_attr.on_host() || !IsAccelerator(hook->prod_dev);
+          if (on_host) {
+            send(*hook->prod_value, nullptr);
+            return;
+          }
+          tensorflow::Allocator* allocator = hook->prod_dev->GetAllocator(HostForDevice());
+          auto copy = std::make_shared<Tensor>();
+          tensorflow::CopyDeviceToHost(hook->prod_value, allocator, allocator, "fusewire", hook->prod_dev, copy.get(),
+                                       hook->prod_ctx, [asked, hook, copy, send](const TfStatus& copied) {
+                                         if (copied.ok()) {
+                                           send(*copy, copy);
+                                           return;
+                                         }
+                                         tensorflow::BufRendezvous::DoneWithHook(hook);
+                                         Answer(std::move(asked->reply), copied, nullptr);
+                                       });
+        },
+        nullptr);
   });
 }
 
 rpc::Method Service::Receive() {
-  return MakeMethod(kReceive, "receive",
-                    [this](rpc::Request request, rpc::Reply reply) { OnReceive(request, std::move(reply)); });
+  return {kReceive, "receive", [this](rpc::Request request, rpc::Reply reply) { OnReceive(request, std::move(reply)); },
+          nullptr};
 }
 
 void Service::OnReceive(const rpc::Request& request, rpc::Reply reply) {

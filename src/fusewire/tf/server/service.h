@@ -29,6 +29,9 @@ class Service {
   template <class Request, class Response>
   rpc::Method Unary(uint16_t number, const char* name,
                     void (tensorflow::WorkerInterface::*method)(const Request*, Response*, tensorflow::StatusCallback));
+  // Reads the request, and calls run(asked) on TensorFlow's pool.
+  template <class Request, class Response, class Run>
+  rpc::Method OnPool(uint16_t number, const char* name, Run run);
   rpc::Method RunGraph();
   rpc::Method CleanupGraph();
   rpc::Method CompleteInstance();

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "fusewire/tf/bridge/proto.h"
+#include "fusewire/tf/bridge/tensor.h"
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/fused.h"
 #include "fusewire/tf/provide/producers_test.h"

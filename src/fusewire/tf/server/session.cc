@@ -14,7 +14,7 @@
 #include <tensorflow/core/protobuf/rewriter_config.pb.h>
 #include "fusewire/base/check.h"
 #include "fusewire/base/mutex.h"
-#include "fusewire/observe/recorder.h"
+#include "fusewire/observe/event.h"
 #include "fusewire/tf/fuse/passes.h"
 #include "fusewire/tf/server/step_limit.h"
 
@@ -71,17 +71,19 @@ struct GraphsHeld {
 };
 
 // Sessions of a process share these names: it is the program that is in one, or elsewhere.
-observe::Op BeginOf(std::atomic<uint32_t>* tag, const char* name) {
-  if (observe::TheRecorder() == nullptr) return observe::Op();
+observe::Event BeginOf(std::atomic<uint32_t>* tag, const char* name) {
+  observe::Event event;
+  if (observe::TheRecorder() == nullptr) return event;
   uint32_t known = tag->load(std::memory_order_relaxed);
   if (known == 0) {  // not looked up yet
     known = observe::FindTag(observe::Kind::kSession, "", "", name);
     tag->store(known, std::memory_order_relaxed);
   }
-  return observe::BeginOp(known, 0, 0, observe::RecordingNowNs());
+  event.Begin(observe::Kind::kSession, known, 0, 0);
+  return event;
 }
 
-observe::Op BeginStep() {
+observe::Event BeginStep() {
   static std::atomic<uint32_t> tag{0};
   return BeginOf(&tag, "Session.run");
 }
@@ -90,9 +92,9 @@ observe::Op BeginStep() {
 template <class Create>
 TfStatus Recorded(Create create) {
   static std::atomic<uint32_t> tag{0};
-  observe::Op op = BeginOf(&tag, "Session.create");
+  observe::Event event = BeginOf(&tag, "Session.create");
   TfStatus status = create();
-  observe::EndOp(&op, status.ok());
+  event.End(status.ok());
   return status;
 }
 
@@ -192,10 +194,10 @@ TfStatus Session::Run(const RunOptions& options, const std::vector<std::pair<std
   tensorflow::CallOptions call;
   TfStatus status;
   {
-    observe::Op op = BeginStep();
+    observe::Event event = BeginStep();
     StepLimit limit(&call, request.options().timeout_in_ms());
     status = master->Run(&call, request, &response);
-    observe::EndOp(&op, status.ok());
+    event.End(status.ok());
     if (limit.HasPassed()) return absl::DeadlineExceededError("Operation timed out.");
   }
   if (IsClosed(status)) {

@@ -55,7 +55,7 @@ class RunOfAStep {
   bool has_failed_ = false;
 };
 
-TEST(StepCallsTest, WhatIsStartedAfterAFailureIsCancelled) {
+TEST(StepCallsTest, ACallStartedAfterAFailureIsCancelled) {
   RunOfAStep run(71);
   run.Start();
   run.Start();

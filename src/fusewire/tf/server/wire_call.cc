@@ -6,7 +6,7 @@
 #include <absl/strings/str_cat.h>
 #include "fusewire/base/check.h"
 #include "fusewire/tf/bridge/status.h"
-#include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/marks.h"
 
 namespace fusewire::tf {
 
@@ -37,15 +37,14 @@ void WireCall::Start(const google::protobuf::MessageLite& request) {
     options_->SetCancelCallback([this] { Cancel(); });
   }
   GlobalCounters().Add(&Counters::calls_out);
-  op_ = channel_->BeginCall(method, name_);
+  channel_->BeginCall(method, name_, &event_);
   channel_->client().Start(this);
 }
 
 TfStatus WireCall::Read() {
   VarReader reader{ConstBytes(reply_head)};
   TfStatus status;
-  TfStatus read = ReadTfStatus(&reader, &status);
-  if (!read.ok()) return read;
+  TF_RETURN_IF_ERROR(ReadTfStatus(&reader, &status));
   if (status.ok() && response_ != nullptr && !ParseProto(reader.left(), reply_body, response_)) {
     return absl::DataLossError(absl::StrCat("a peer's answer of ", reader.left().size, " bytes in its head and ",
                                             reply_body.size(), " segments is no ", response_->GetTypeName()));
@@ -57,7 +56,7 @@ void WireCall::OnDone(Status status) {
   FUSEWIRE_AT_HOME(channel_->client().home());
   if (options_ != nullptr) options_->ClearCancelCallback();
   channel_->ReportStatus(status);
-  observe::EndOp(&op_, status.ok());
+  event_.End(status.ok());
   TfStatus end = status.ok() ? Read() : ToTf(status);
   tensorflow::StatusCallback done = std::move(done_);
   end = WithTarget(end, channel_->target(), name_);

@@ -14,10 +14,10 @@
 #include <tensorflow/core/distributed_runtime/call_options.h>
 #include <tensorflow/core/distributed_runtime/worker_interface.h>
 
-#include "fusewire/observe/recorder.h"
+#include "fusewire/observe/event.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
-#include "fusewire/tf/bridge/proto.h"
+#include "fusewire/tf/bridge/tensor.h"
 #include "fusewire/tf/peer/channel.h"
 #include "fusewire/tf/peer/methods.h"
 
@@ -97,7 +97,7 @@ class WireCall : public rpc::Call {
   google::protobuf::MessageLite* const response_;
   tensorflow::StatusCallback done_;
   std::string text_;
-  observe::Op op_;
+  observe::Event event_;
 };
 
 }  // namespace fusewire::tf

@@ -7,9 +7,9 @@
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/distributed_runtime/rpc/grpc_tensor_coding.h>
 
-#include "fusewire/observe/recorder.h"
+#include "fusewire/observe/event.h"
 #include "fusewire/tf/peer/fused.h"
-#include "fusewire/tf/provide/fused_provider.h"
+#include "fusewire/tf/provide/provider.h"
 #include "fusewire/tf/receive/rendezvous.h"
 #include "fusewire/tf/server/wire_call.h"
 
@@ -22,6 +22,18 @@ TfStatus Unencrypted(const char* call) {
       "a task without a data port asks for a tensor over gRPC (", call,
       "), and FUSEWIRE_TLS_CERT is set here: nothing goes to it unencrypted; next: see that it says import fusewire, "
       "with a protocol of Fusewire and without FUSEWIRE_DISABLE; see docs/trust.md#tls"));
+}
+
+// A step that is recorded until its end.
+tensorflow::StatusCallback Recorded(uint32_t tag, int64_t step, tensorflow::StatusCallback done) {
+  if (observe::TheRecorder() == nullptr) return done;
+  // shared_ptr: std::function wants copies.
+  auto event = std::make_shared<observe::Event>();
+  event->Begin(observe::Kind::kStep, tag, step, 0);
+  return [event, done = std::move(done)](const TfStatus& status) {
+    event->End(status.ok());
+    done(status);
+  };
 }
 
 }  // namespace
@@ -76,21 +88,6 @@ void Worker::RecvBufAsync(tensorflow::CallOptions* options, const tensorflow::Re
   }
   GrpcWorker::RecvBufAsync(options, request, response, std::move(done));
 }
-
-namespace {
-
-// A step that is recorded until its end.
-tensorflow::StatusCallback Recorded(uint32_t tag, int64_t step, tensorflow::StatusCallback done) {
-  if (observe::TheRecorder() == nullptr) return done;
-  // shared_ptr: std::function wants copies.
-  auto op = std::make_shared<observe::Op>(observe::BeginOp(tag, step, 0, observe::RecordingNowNs()));
-  return [op, done = std::move(done)](const TfStatus& status) {
-    observe::EndOp(op.get(), status.ok());
-    done(status);
-  };
-}
-
-}  // namespace
 
 void Worker::RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGraphRequestWrapper* request,
                            tensorflow::MutableRunGraphResponseWrapper* response, tensorflow::StatusCallback done) {

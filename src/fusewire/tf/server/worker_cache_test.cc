@@ -66,7 +66,7 @@ TEST_F(WorkerCacheTest, TheOwnTaskIsNoOther) {
   EXPECT_TRUE(FindTask(cluster_, directory_, kPeerTask, &ways).ok());
 }
 
-TEST_F(WorkerCacheTest, TracesHoldWhatCameOverOurWire) {
+TEST_F(WorkerCacheTest, TracesHaveTheTensorsOfOurWire) {
   WorkerCache cache(cluster_, directory_);
   auto* ours = dynamic_cast<RemoteWorker*>(cache.GetOrCreateWorker(kPeerTask));
   ASSERT_NE(ours, nullptr);

@@ -10,12 +10,11 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/heads/varint.h"
 #include "fusewire/tf/peer/methods.h"
-#include "fusewire/tf/star/call/observer.h"
 
 namespace fusewire::tf {
 namespace {
 
-class Recording final : public CallObserver {
+class Recording {
  public:
   void Begin(const std::string& path) {
     MutexLock lock(mutex_);
@@ -28,40 +27,7 @@ class Recording final : public CallObserver {
       Stop(std::strerror(errno));
       return;
     }
-    SetCallObserver(this);
-  }
-
-  void OnPlaced(const transport::Address& address, uint64_t part, const std::string& session,
-                const std::string& fingerprint) override {
-    std::string record = Start(kPlacePart, address, part);
-    AppendText(&record, session);
-    AppendText(&record, fingerprint);
-    Write(record);
-  }
-
-  void OnRun(const transport::Address& address, uint64_t part, const std::string& head, const Buffers& body) override {
-    std::string record = Start(kRunPart, address, part);
-    AppendText(&record, head);
-    AppendVarint(&record, body.size());
-    for (const Buffer& segment : body)
-      AppendText(&record, reinterpret_cast<const char*>(segment.bytes().data), segment.size());
-    Write(record);
-  }
-
- private:
-  static std::string Start(MethodNumber kind, const transport::Address& address, uint64_t part) {
-    FUSEWIRE_DCHECK(part != 0);  // no server gives this number
-    std::string record(1, static_cast<char>(kind));
-    AppendText(&record, address.ToString());
-    AppendFixed64(&record, part);
-    return record;
-  }
-
-  void Stop(const char* why) FUSEWIRE_REQUIRES(mutex_) {
-    SetCallObserver(nullptr);
-    FUSEWIRE_LOG(kWarn, "the record %s ends: %s", path_.c_str(), why);
-    if (file_ != nullptr) std::fclose(file_);
-    file_ = nullptr;
+    records_calls.store(true, std::memory_order_release);
   }
 
   // Each record is one write: a reader of the growing file finds whole records.
@@ -76,17 +42,54 @@ class Recording final : public CallObserver {
     }
   }
 
+ private:
+  void Stop(const char* why) FUSEWIRE_REQUIRES(mutex_) {
+    records_calls.store(false, std::memory_order_release);
+    FUSEWIRE_LOG(kWarn, "the record %s ends: %s", path_.c_str(), why);
+    if (file_ != nullptr) std::fclose(file_);
+    file_ = nullptr;
+  }
+
   Mutex mutex_;
   std::FILE* file_ FUSEWIRE_GUARDED_BY(mutex_) = nullptr;
   uint64_t recorded_bytes_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
   std::string path_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
+Recording& TheRecording() {
+  static auto* recording = new Recording;  // never freed: threads may outlive main
+  return *recording;
+}
+
+std::string Start(MethodNumber kind, const transport::Address& address, uint64_t part) {
+  FUSEWIRE_DCHECK(part != 0);  // no server gives this number
+  std::string record(1, static_cast<char>(kind));
+  AppendText(&record, address.ToString());
+  AppendFixed64(&record, part);
+  return record;
+}
+
 }  // namespace
 
 void RecordTo(const std::string& path) {
-  static auto* recording = new Recording;  // never freed: threads may outlive main
-  if (!path.empty()) recording->Begin(path);
+  if (!path.empty()) TheRecording().Begin(path);
+}
+
+void RecordPlaced(const transport::Address& address, uint64_t part, const std::string& session,
+                  const std::string& fingerprint) {
+  std::string record = Start(kPlacePart, address, part);
+  AppendText(&record, session);
+  AppendText(&record, fingerprint);
+  TheRecording().Write(record);
+}
+
+void RecordRun(const transport::Address& address, uint64_t part, const std::string& head, const Buffers& body) {
+  std::string record = Start(kRunPart, address, part);
+  AppendText(&record, head);
+  AppendVarint(&record, body.size());
+  for (const Buffer& segment : body)
+    AppendText(&record, reinterpret_cast<const char*>(segment.bytes().data), segment.size());
+  TheRecording().Write(record);
 }
 
 }  // namespace fusewire::tf

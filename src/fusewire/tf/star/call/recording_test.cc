@@ -5,10 +5,9 @@
 #include <iterator>
 #include <string>
 
-#include "fusewire/tf/bridge/view.h"
+#include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/heads/varint.h"
 #include "fusewire/tf/peer/methods.h"
-#include "fusewire/tf/star/call/observer.h"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +16,7 @@ namespace {
 
 class RecordingTest : public testing::Test {
  protected:
-  ~RecordingTest() override { SetCallObserver(nullptr); }
+  ~RecordingTest() override { records_calls.store(false); }
 
   static std::string PathOf(const std::string& name) { return testing::TempDir() + "/recording_" + name; }
   static std::string ContentOf(const std::string& path) {
@@ -31,13 +30,12 @@ class RecordingTest : public testing::Test {
 TEST_F(RecordingTest, WritesWhatIsCalledAsItIsCalled) {
   const std::string path = PathOf("one");
   RecordTo(path);
-  CallObserver* observer = TheCallObserver();
-  ASSERT_NE(observer, nullptr);
-  observer->OnPlaced(address_, 17, "session", "fingerprint");
+  ASSERT_TRUE(RecordsCalls());
+  RecordPlaced(address_, 17, "session", "fingerprint");
   Buffers body;
   body.push_back(Buffer::CopyOf(ConstBytes("first", 5)));
   body.push_back(Buffer::CopyOf(ConstBytes("second", 6)));
-  observer->OnRun(address_, 17, "head", body);
+  RecordRun(address_, 17, "head", body);
   const std::string content = ContentOf(path);  // at once, though the file is still open
   ASSERT_EQ(content.substr(0, 8), "FWRECORD");
   VarReader reader(ConstBytes(content).From(8));
@@ -60,22 +58,22 @@ TEST_F(RecordingTest, WritesWhatIsCalledAsItIsCalled) {
 TEST_F(RecordingTest, GoesOnInAnotherFileAndIsNotBegunTwice) {
   const std::string first = PathOf("first"), second = PathOf("second");
   RecordTo(first);
-  TheCallObserver()->OnPlaced(address_, 1, "", "");
+  RecordPlaced(address_, 1, "", "");
   const size_t bytes = ContentOf(first).size();
   RecordTo(first);
   RecordTo("");
   EXPECT_EQ(ContentOf(first).size(), bytes);
   RecordTo(second);
-  TheCallObserver()->OnPlaced(address_, 2, "", "");
+  RecordPlaced(address_, 2, "", "");
   EXPECT_EQ(ContentOf(first).size(), bytes);
   EXPECT_EQ(ContentOf(second).size(), bytes);
 }
 
 TEST_F(RecordingTest, EndsWhereNothingCanBeWritten) {
   RecordTo(PathOf("good"));
-  ASSERT_NE(TheCallObserver(), nullptr);
+  ASSERT_TRUE(RecordsCalls());
   RecordTo(testing::TempDir() + "/no such folder/record");
-  EXPECT_EQ(TheCallObserver(), nullptr);
+  EXPECT_FALSE(RecordsCalls());
 }
 
 }  // namespace

@@ -16,21 +16,19 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/mutex.h"
-#include "fusewire/observe/recorder.h"
+#include "fusewire/observe/event.h"
 #include "fusewire/reactor/completion.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"
-#include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/peer/methods.h"
-#include "fusewire/tf/peer/search.h"
-#include "fusewire/tf/profile/events.h"
+#include "fusewire/tf/peer/peer.h"
 #include "fusewire/tf/profile/trace.h"
 #include "fusewire/tf/receive/rendezvous.h"
-#include "fusewire/tf/star/call/observer.h"
+#include "fusewire/tf/star/call/recording.h"
 #include "fusewire/tf/star/words.h"
 
 namespace fusewire::tf {
@@ -104,8 +102,7 @@ class PlaceCall final : public rpc::Call {
     if (end.ok() && id == 0) end = absl::InternalError("a parameter server does not take a part of a graph");
     FUSEWIRE_DCHECK(!end.ok() || id != 0);
     end = WithTarget(end, channel_->target(), "PlacePart");
-    if (CallObserver* observer = TheCallObserver(); end.ok() && observer != nullptr)
-      observer->OnPlaced(channel_->address(), id, session_, placement_->fingerprint);
+    if (end.ok() && RecordsCalls()) RecordPlaced(channel_->address(), id, session_, placement_->fingerprint);
     placed_(end, id);
     delete this;
   }
@@ -121,12 +118,12 @@ class PlaceCall final : public rpc::Call {
 // One step of one part: it finds the way, places the part if the server does not have it, and runs it.
 class Running final : public rpc::Call {
  public:
-  Running(PlacementPtr placement, OpKernelContext* context, Rendezvous* rendezvous,
+  Running(PlacementPtr placement, OpKernelContext* context, StepContext* step,
           tensorflow::AsyncOpKernel::DoneCallback done)
       : Call(kRunPart),
         placement_(std::move(placement)),
         context_(context),
-        rendezvous_(rendezvous),
+        step_(step),
         done_(std::move(done)),
         search_(std::make_shared<Search>(
             [this](const TfStatus& status, ChannelPtr channel) { OnWay(status, std::move(channel)); })) {
@@ -136,7 +133,7 @@ class Running final : public rpc::Call {
   void Begin() {
     SearchPtr search = search_;  // which outlives this, as the task's name does
     PlacementPtr placement = placement_;
-    Rendezvous* rendezvous = rendezvous_;
+    StepContext* step = step_;
     cancellation_ = context_->cancellation_manager();
     if (cancellation_ != nullptr) {
       token_ = cancellation_->get_cancellation_token();
@@ -146,7 +143,7 @@ class Running final : public rpc::Call {
         return;
       }
     }
-    search->Begin([&](Routed routed) { rendezvous->RouteTo(placement->task, std::move(routed)); });
+    search->Begin([&](Routed routed) { step->RouteTo(placement->task, std::move(routed)); });
   }
 
  private:
@@ -195,7 +192,7 @@ class Running final : public rpc::Call {
   }
 
   void PlacePart() {
-    auto* call = new PlaceCall(channel_, placement_, rendezvous_->session_handle(),
+    auto* call = new PlaceCall(channel_, placement_, step_->session_handle(),
                                [this](const TfStatus& status, uint64_t id) { OnPlaced(status, id); });
     {
       MutexLock lock(mutex_);
@@ -248,17 +245,13 @@ class Running final : public rpc::Call {
       }
     }
     head = text_;
-    bytes_ = 0;
-    for (const Buffer& segment : body) bytes_ += segment.size();
-    op_ =
-        observe::BeginOp(mark_.tag, context_->step_id(), FlowOf(mark_, context_->step_id()), observe::RecordingNowNs());
-    if (placement_->kept > 0 && !has_left_) rendezvous_->Leave(placement_->holders, placement_->kept);
+    bytes_in_ = bytes_out_ = 0;
+    for (const Buffer& segment : body) bytes_out_ += segment.size();
+    event_.Begin(observe::Kind::kRunOut, mark_.tag, context_->step_id(), FlowOf(mark_, context_->step_id()));
+    if (placement_->kept > 0 && !has_left_) step_->Leave(placement_->holders, placement_->kept);
     has_left_ = true;
-    if (CallObserver* observer = TheCallObserver()) observer->OnRun(channel_->address(), id, text_, body);
+    if (RecordsCalls()) RecordRun(channel_->address(), id, text_, body);
     GlobalCounters().Add(&Counters::calls_out);
-    GlobalCounters().Add(&Counters::star_runs_out);
-    begun_ns_ = WireNow();
-    for (const Buffer& one : body) bytes_out_ += begun_ns_ != 0 ? one.size() : 0;
     bool is_only_one = under_way.fetch_add(1, std::memory_order_acq_rel) == 0;
     if (!is_only_one || !MayWait()) {
       channel_->client().Start(this);
@@ -274,16 +267,13 @@ class Running final : public rpc::Call {
 
   // The executor's thread itself waits for the answer if there is nothing else to do: no other call is under way, and
   // the next one of this step waits for this one. If others begin, the waiting thread serves them too.
-  bool MayWait() const {
-    return placement_->is_alone && rendezvous_->pool_threads() > 1 && !reactor::Reactor::InsideAny();
-  }
+  bool MayWait() const { return placement_->is_alone && step_->pool_threads() > 1 && !reactor::Reactor::InsideAny(); }
 
   bool is_traced() const { return context_->stats_collector() != nullptr; }
 
   Result<pipe::Landing> Land(ConstBytes head_in, const rpc::SegmentSizes& sizes) override {
-    arrived_ns_ = WireNow();
-    observe::LandedOp(op_, observe::RecordingNowNs());
-    bytes_ += sizes.total();
+    event_.Arrive();
+    bytes_in_ = sizes.total();
     FUSEWIRE_TRY(Read(head_in, &sizes));
     return landings_->Where();
   }
@@ -315,12 +305,12 @@ class Running final : public rpc::Call {
     FUSEWIRE_CHECK(were_under_way > 0);
     TraceMe trace([this] { return Traced("fusewire part ran"); }, kTraceLevel);
     channel_->ReportStatus(status);
-    observe::EndOp(&op_, status.ok(), bytes_);
     if (status.code() == Code::kApplication && status.app_code() == kUnknownPart) {
       {
         MutexLock lock(placement_->mutex);
         if (placement_->channel == channel_) placement_->channel = nullptr;
       }
+      EndEvent(ToTf(status));
       FindPart();
       return;
     }
@@ -343,7 +333,7 @@ class Running final : public rpc::Call {
         end = absl::DataLossError("a parameter server sent a tensor of another type than its part has");
       if (end.ok()) context_->set_output(index, std::move(results[i]));
     }
-    if (end.ok() && placement_->taken > 0) rendezvous_->Taken(placement_->taken);
+    if (end.ok() && placement_->taken > 0) step_->Taken(placement_->taken);
     if (!stats_.empty()) SaveStats();
     End(end);
   }
@@ -352,21 +342,16 @@ class Running final : public rpc::Call {
     return TraceMeEncode(name, {{"peer", ShortTask(placement_->task)}, {"step", context_->step_id()}});
   }
 
-  void RecordProfile(const TfStatus& status) const {
-    WireEvent event;
-    event.kind = WireKind::kCallPart;
-    event.peer = ShortTask(placement_->task);
-    event.name = context_->op_kernel().name();
-    event.step = context_->step_id();
-    event.bytes_out = bytes_out_;
-    for (int i = 0; status.ok() && i < context_->num_outputs(); ++i) {
-      if (const Tensor* output = context_->mutable_output(i)) event.bytes_in += output->TotalBytes();
-    }
-    event.begun_ns = begun_ns_;
-    event.arrived_ns = arrived_ns_;
-    event.ended_ns = WireClockNs();
-    if (!status.ok()) event.error = status.ToString();
-    RecordWire(std::move(event));
+  void EndEvent(const TfStatus& status) {
+    event_.End(status.ok(), bytes_in_ + bytes_out_, [&](observe::EventFacts* facts) {
+      facts->peer = ShortTask(placement_->task);
+      facts->name = placement_->name;
+      facts->bytes_out = bytes_out_;
+      for (int i = 0; status.ok() && i < context_->num_outputs(); ++i) {
+        if (const Tensor* output = context_->mutable_output(i)) facts->bytes_in += output->TotalBytes();
+      }
+      if (!status.ok()) facts->error = status.ToString();
+    });
   }
 
   void SaveStats() {
@@ -382,7 +367,7 @@ class Running final : public rpc::Call {
   void End(const TfStatus& status) {
     if (cancellation_ != nullptr) cancellation_->DeregisterCallback(token_);
     if (!status.ok()) context_->SetStatus(status);
-    if (RecordsWire()) RecordProfile(status);
+    EndEvent(status);
     FUSEWIRE_DCHECK(done_ != nullptr);  // it ends once
     auto done = std::move(done_);
     delete this;
@@ -391,7 +376,7 @@ class Running final : public rpc::Call {
 
   const PlacementPtr placement_;
   OpKernelContext* const context_;
-  Rendezvous* const rendezvous_;
+  StepContext* const step_;
   tensorflow::AsyncOpKernel::DoneCallback done_;
   TensorPlace place_;
   tensorflow::CancellationManager* cancellation_ = nullptr;
@@ -403,15 +388,12 @@ class Running final : public rpc::Call {
   ChannelPtr channel_;
   int placed_ = 0;
   Mark mark_;
-  observe::Op op_;
-  uint64_t bytes_ = 0;  // of the run's tensors, in segments of their own
+  observe::Event event_;                   // the run, from its request until its results are there
+  uint64_t bytes_in_ = 0, bytes_out_ = 0;  // of its tensors, in segments of their own
   std::string text_;
   bool has_left_ = false;
   static std::atomic<int> under_way;         // of the process
   reactor::Completion* answered_ = nullptr;  // of the thread that waits for this call
-  // In a profile; otherwise 0.
-  int64_t begun_ns_ = 0, arrived_ns_ = 0;
-  uint64_t bytes_out_ = 0;
   // Of the answer.
   TfStatus answer_;
   std::unique_ptr<TensorLandings> landings_;
@@ -439,7 +421,7 @@ class RunOp final : public tensorflow::AsyncOpKernel {
     auto* rendezvous = dynamic_cast<Rendezvous*>(context->rendezvous());
     OP_REQUIRES_ASYNC(context, rendezvous != nullptr,
                       absl::InternalError("a part of a graph needs the rendezvous of a step of this task"), done);
-    (new Running(placement_, context, rendezvous, std::move(done)))->Begin();
+    (new Running(placement_, context, &rendezvous->step(), std::move(done)))->Begin();
   }
 
  private:

@@ -1,14 +1,17 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The operation of star/call/run_op.cc beside a parameter server that the test plays.
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "fusewire/tf/bridge/view.h"
+#include "fusewire/tf/bridge/status.h"
+#include "fusewire/tf/heads/varint.h"
 #include "fusewire/tf/peer/recorded_test.h"
 #include "fusewire/tf/receive/step_test.h"
-#include "fusewire/tf/star/call/observer.h"
+#include "fusewire/tf/star/call/recording.h"
 #include "fusewire/tf/star/call/run_test.h"
 #include "fusewire/tf/star/words.h"
 
@@ -252,38 +255,49 @@ TEST_F(RunOpTest, AServerWithoutADataPortSaysSo) {
   EXPECT_THAT(without->message(), HasSubstr("has no data port"));
 }
 
-// ---- who looks on ----
+// ---- a recording ----
 
-class Onlooker final : public CallObserver {
- public:
-  Onlooker() { SetCallObserver(this); }
-  ~Onlooker() { SetCallObserver(nullptr); }
-  void OnPlaced(const transport::Address& address, uint64_t part, const std::string& session,
-                const std::string& fingerprint) override {
-    seen.push_back(absl::StrCat("placed ", part, " at ", address.ToString(), ": ", session, ", ", fingerprint));
+// Each record of the file in words.
+std::vector<std::string> RecordsOf(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string content{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  VarReader reader(ConstBytes(content).From(8));
+  std::vector<std::string> records;
+  while (!reader.done() && reader.ok()) {
+    const uint8_t kind = reader.Byte();
+    const std::string address = reader.Text().ToString();
+    const uint64_t part = reader.Fixed64();
+    if (kind == kPlacePart) {
+      const std::string session = reader.Text().ToString();
+      records.push_back(absl::StrCat("placed ", part, " at ", address, ": ", session, ", ", reader.Text().ToString()));
+      continue;
+    }
+    records.push_back(absl::StrCat("run ", part));
+    const std::string head = reader.Text().ToString();
+    VarReader run{ConstBytes(head)};
+    EXPECT_EQ(run.Fixed64(), part);
+    EXPECT_EQ(reader.Varint(), 0u);  // a small input is in the head
   }
-  void OnRun(const transport::Address&, uint64_t part, const std::string& head, const Buffers& body) override {
-    seen.push_back(absl::StrCat("run ", part));
-    VarReader reader{ConstBytes(head)};
-    EXPECT_EQ(reader.Fixed64(), part);
-    EXPECT_TRUE(body.empty());  // a small input is in the head
-  }
-  std::vector<std::string> seen;
-};
+  EXPECT_TRUE(reader.ok());
+  return records;
+}
 
-TEST_F(RunOpTest, AnObserverSeesEachCallWithTheNumberOfItsPart) {
+TEST_F(RunOpTest, ARecordingHasEachCallWithTheNumberOfItsPart) {
+  static int files = 0;
+  const std::string path = absl::StrCat(testing::TempDir(), "/run_op_recording_", ++files);
+  RecordTo(path);
   on_.KnowPeer();
-  Onlooker onlooker;
   PlaceIt();
   auto running = Start();
   SayResult(Next(kRunPart), Ramp(1, 1));
   ASSERT_TRUE(AwaitEnd(*running));
-  EXPECT_THAT(onlooker.seen, testing::ElementsAre(HasSubstr(": session, its fingerprint"), "run 17", "run 17"));
+  records_calls.store(false);
+  EXPECT_THAT(RecordsOf(path), testing::ElementsAre(HasSubstr(": session, its fingerprint"), "run 17", "run 17"));
 }
 
 // ---- cancellation ----
 
-TEST_F(RunOpTest, WhatIsCancelledBeforeItBeginsAsksNobody) {
+TEST_F(RunOpTest, CancelledBeforeItBeginsItSendsNothing) {
   on_.KnowPeer();
   CancellationManager cancellation;
   cancellation.StartCancel();

@@ -16,7 +16,7 @@
 #include <tensorflow/core/protobuf/worker.pb.h>
 #include <tensorflow/core/util/device_name_utils.h>
 #include "fusewire/base/check.h"
-#include "fusewire/tf/fuse/levels.h"
+#include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/star/cut/straighten.h"
 
 namespace fusewire::tf {
@@ -263,7 +263,7 @@ class Cutter {
           NodeDef* def = AddEnd(absl::StrCat("fusewire/keep_", index), "_Retval", index,
                                 tensorflow::BaseType(node->output_type(output)), group.device, &piece->graph);
           def->add_input(absl::StrCat(node->name(), ":", output));
-          std::string task = TaskOfDevice(taker.first);
+          std::string task(TaskOfDevice(taker.first));
           tensorflow::AddNodeAttr(kKeepAttribute, numbers_.at({node, output}), def);
           FUSEWIRE_DCHECK(taker.second > 0);
           tensorflow::AddNodeAttr(kTakersAttribute, taker.second, def);
@@ -326,7 +326,7 @@ class Cutter {
     FUSEWIRE_DCHECK(in_round >= 1);
     FUSEWIRE_DCHECK(round % 2 == 1);  // as all of parameter servers
     tensorflow::AddNodeAttr("alone", in_round == 1, &def);
-    tensorflow::AddNodeAttr("task", TaskOfDevice(grouping_.groups[index].device), &def);
+    tensorflow::AddNodeAttr("task", std::string(TaskOfDevice(grouping_.groups[index].device)), &def);
     tensorflow::AddNodeAttr("piece", text, &def);
     tensorflow::AddNodeAttr(
         "fingerprint",

@@ -2,22 +2,27 @@
 #include "fusewire/tf/star/cut/grouping.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <set>
 #include <tuple>
 #include <utility>
 
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/framework/types.h>
 #include <tensorflow/core/graph/control_flow.h>
 #include <tensorflow/core/util/device_name_utils.h>
-
 #include "fusewire/base/check.h"
-#include "fusewire/tf/star/cut/kinds.h"
+#include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/star/cut/straighten.h"
 
 namespace fusewire::tf {
 
+using tensorflow::DataType;
 using tensorflow::DeviceNameUtils;
+using tensorflow::Edge;
+using tensorflow::Graph;
+using tensorflow::Node;
 using tensorflow::NodeDef;
 
 namespace {
@@ -35,45 +40,9 @@ bool Contradicts(const std::string& asked, const std::string& device) {
   return !DeviceNameUtils::IsCompleteSpecification(wanted, there);
 }
 
-}  // namespace
-
-Functions::Facts Functions::Of(const tensorflow::Node& node) {
-  bool has_any = library_ != nullptr && library_->num_functions() > 0;
-  return has_any ? OfCalled(node.def(), node.assigned_device_name()) : Facts();
+bool HasAnyOf(const std::string& op, std::initializer_list<const char*> words) {
+  return std::any_of(words.begin(), words.end(), [&op](const char* word) { return absl::StrContains(op, word); });
 }
-
-Functions::Facts Functions::OfCalled(const NodeDef& def, const std::string& device) {
-  Facts facts = OfName(def.op(), device);
-  for (const auto& attr : def.attr()) {
-    if (attr.second.has_func()) Add(OfName(attr.second.func().name(), device), &facts);
-    for (const auto& function : attr.second.list().func()) Add(OfName(function.name(), device), &facts);
-  }
-  return facts;
-}
-
-Functions::Facts Functions::OfName(const std::string& name, const std::string& device) {
-  const tensorflow::FunctionDef* function = library_->Find(name);
-  if (function == nullptr) return Facts();
-  auto known = known_.emplace(std::make_pair(name, device), Facts());
-  if (!known.second) return known.first->second;  // a recursive function: the facts so far
-  Facts facts;
-  for (const NodeDef& def : function->node_def()) {
-    facts.may_block = facts.may_block || MayBlock(def.op());
-    facts.is_elsewhere = facts.is_elsewhere || BelongsElsewhere(def.op()) || Contradicts(def.device(), device);
-    Add(OfCalled(def, device), &facts);
-  }
-  std::string gradient = library_->FindGradient(name);
-  if (!gradient.empty()) Add(OfName(gradient, device), &facts);
-  known.first->second = facts;
-  return facts;
-}
-
-using tensorflow::DataType;
-using tensorflow::Edge;
-using tensorflow::Graph;
-using tensorflow::Node;
-
-namespace {
 
 constexpr int kNowhere = -1;   // no place: the worker's, or left to send and receive
 constexpr int kNoChoice = -1;  // for a condition that is a bool
@@ -87,8 +56,7 @@ class Grouper {
         functions_(options.library) {}
 
   TfStatus Make(Grouping* out) {
-    TfStatus status = FindFrames();
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(FindFrames());
     if (!Order()) return absl::UnimplementedError("its loops stand in a circle");
     Classify();
     // A node that has to be left out may be an input of others, which then have to be left out, too.
@@ -113,8 +81,7 @@ class Grouper {
   // All nodes of an outermost loop are one unit: its ends wait for all of its beginnings.
   TfStatus FindFrames() {
     std::vector<tensorflow::ControlFlowInfo> info;
-    TfStatus status = tensorflow::BuildControlFlowInfo(&graph_, &info);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(tensorflow::BuildControlFlowInfo(&graph_, &info));
     unit_.resize(ids_);
     in_loop_.resize(ids_, false);
     std::map<std::string, int> frames;
@@ -527,8 +494,76 @@ class Grouper {
 
 }  // namespace
 
+Functions::Facts Functions::Of(const tensorflow::Node& node) {
+  bool has_any = library_ != nullptr && library_->num_functions() > 0;
+  return has_any ? OfCalled(node.def(), node.assigned_device_name()) : Facts();
+}
+
+Functions::Facts Functions::OfCalled(const NodeDef& def, const std::string& device) {
+  Facts facts = OfName(def.op(), device);
+  for (const auto& attr : def.attr()) {
+    if (attr.second.has_func()) Add(OfName(attr.second.func().name(), device), &facts);
+    for (const auto& function : attr.second.list().func()) Add(OfName(function.name(), device), &facts);
+  }
+  return facts;
+}
+
+Functions::Facts Functions::OfName(const std::string& name, const std::string& device) {
+  const tensorflow::FunctionDef* function = library_->Find(name);
+  if (function == nullptr) return Facts();
+  auto known = known_.emplace(std::make_pair(name, device), Facts());
+  if (!known.second) return known.first->second;  // a recursive function: the facts so far
+  Facts facts;
+  for (const NodeDef& def : function->node_def()) {
+    facts.may_block = facts.may_block || MayBlock(def.op());
+    facts.is_elsewhere = facts.is_elsewhere || BelongsElsewhere(def.op()) || Contradicts(def.device(), device);
+    Add(OfCalled(def, device), &facts);
+  }
+  std::string gradient = library_->FindGradient(name);
+  if (!gradient.empty()) Add(OfName(gradient, device), &facts);
+  known.first->second = facts;
+  return facts;
+}
+
 TfStatus MakeGroups(const Graph& graph, const GroupingOptions& options, Grouping* out) {
   return Grouper(graph, options).Make(out);
+}
+
+bool MayBlock(const std::string& op) {
+  if (op == "Batch" || op == "BatchFunction" || absl::StartsWith(op, "Unbatch") || absl::StartsWith(op, "Rpc"))
+    return true;
+  return HasAnyOf(op, {"Dequeue", "Enqueue", "ReaderRead", "BarrierTake", "BarrierInsert", "Stage", "Unstage", "Peek",
+                       "TakeGradient", "GetNext", "MutexLock", "PyFunc"});
+}
+
+bool MayTakeLong(const std::string& op) {
+  if (op == "ReduceDataset" || op == "DatasetToSingleElement" || op == "RecordInput") return true;
+  return MayBlock(op) || HasAnyOf(op, {"Save", "Restore", "Checkpoint", "ReadFile", "WriteFile", "MatchingFiles",
+                                       "FromTextFile", "MakeIterator"});
+}
+
+bool BelongsElsewhere(const std::string& op) {
+  for (const char* start : {"Collective", "GetSession", "DeleteSession", "RemoteCall", "_Host", "_Fuse"}) {
+    if (absl::StartsWith(op, start)) return true;
+  }
+  return op == "_Send" || op == "_Recv" || op == "_Arg" || op == "_Retval";
+}
+
+bool IsHandle(DataType type) {
+  return tensorflow::IsRefType(type) || type == tensorflow::DT_RESOURCE || type == tensorflow::DT_VARIANT;
+}
+
+bool HasInputs(const Node& node) {
+  return std::any_of(node.in_edges().begin(), node.in_edges().end(),
+                     [](const Edge* edge) { return edge->src()->IsOp(); });
+}
+
+bool IsSwitchOfTwo(const Node& node) { return node.IsSwitch() && node.type_string() != "_SwitchN"; }
+
+bool IsNamed(const Node& node) {
+  if (HasInputs(node)) return false;
+  if (node.IsConstant()) return true;
+  return node.num_outputs() == 1 && IsHandle(node.output_type(0));
 }
 
 }  // namespace fusewire::tf

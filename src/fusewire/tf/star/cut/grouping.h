@@ -22,8 +22,8 @@
 #include <vector>
 
 #include <tensorflow/core/framework/function.h>
+#include <tensorflow/core/framework/types.h>
 #include <tensorflow/core/graph/graph.h>
-
 #include "fusewire/tf/bridge/compat.h"
 
 namespace fusewire::tf {
@@ -110,5 +110,22 @@ struct Grouping {
 };
 
 TfStatus MakeGroups(const tensorflow::Graph& graph, const GroupingOptions& options, Grouping* out);
+
+// The properties of single operations that matter to star_server.
+// Home: any thread.
+
+// Operations whose result may wait for other steps. A group may wait for one only if all its nodes do.
+bool MayBlock(const std::string& op);
+// It may take long in any run, since it waits for other steps, or for files.
+bool MayTakeLong(const std::string& op);
+// Operations that belong to the session or to other tasks, and not to a parameter server's step.
+bool BelongsElsewhere(const std::string& op);
+// Of a resource, which can't be moved.
+bool IsHandle(tensorflow::DataType type);
+bool HasInputs(const tensorflow::Node& node);
+// Not that of tf.switch_case, whose branches have numbers.
+bool IsSwitchOfTwo(const tensorflow::Node& node);
+// A variable, a table, a constant: it is named, not computed.
+bool IsNamed(const tensorflow::Node& node);
 
 }  // namespace fusewire::tf

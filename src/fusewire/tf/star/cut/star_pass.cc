@@ -2,6 +2,7 @@
 #include "fusewire/tf/star/cut/star_pass.h"
 
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -12,11 +13,11 @@
 #include <tensorflow/core/platform/logging.h>
 #include <tensorflow/core/public/session_options.h>
 #include <tensorflow/core/util/device_name_utils.h>
-#include "fusewire/tf/fuse/levels.h"
+#include "fusewire/base/mutex.h"
+#include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/fuse/passes.h"
 #include "fusewire/tf/star/cut/cut.h"
 #include "fusewire/tf/star/cut/grouping.h"
-#include "fusewire/tf/star/cut/homes.h"
 #include "fusewire/tf/star/cut/straighten.h"
 
 namespace fusewire::tf {
@@ -51,7 +52,7 @@ class Served {
     if (device == nullptr || device->device_type() != tensorflow::DEVICE_CPU) return false;
     const auto& parsed = device->parsed_name();
     if (parsed.id != 0 || parsed.job == own_.job) return false;
-    return home_.reaches(TaskOfDevice(name));
+    return home_.reaches(std::string(TaskOfDevice(name)));
   }
 
   const StarHome& home_;
@@ -91,6 +92,16 @@ std::string WordsOf(const std::map<std::string, int>& left) {
   std::string words;
   for (const auto& reason : left) absl::StrAppend(&words, words.empty() ? "" : ", ", reason.second, " ", reason.first);
   return words;
+}
+
+struct Homes {
+  Mutex mutex;
+  std::map<uint64_t, std::unique_ptr<const StarHome>> by_incarnation FUSEWIRE_GUARDED_BY(mutex);
+};
+
+Homes& All() {
+  static auto* homes = new Homes;
+  return *homes;
 }
 
 }  // namespace
@@ -138,6 +149,19 @@ TfStatus StarPass::Run(const tensorflow::GraphOptimizationPassOptions& options) 
             << grouping.groups.size() << " calls" << (grouping.left.empty() ? "" : "; left with send and receive: ")
             << WordsOf(grouping.left);
   return TfStatus();
+}
+
+void RegisterHome(uint64_t device_incarnation, StarHome home) {
+  Homes& homes = All();
+  MutexLock lock(homes.mutex);
+  homes.by_incarnation.emplace(device_incarnation, std::make_unique<const StarHome>(std::move(home)));
+}
+
+const StarHome* FindHome(uint64_t device_incarnation) {
+  Homes& homes = All();
+  MutexLock lock(homes.mutex);
+  auto found = homes.by_incarnation.find(device_incarnation);
+  return found == homes.by_incarnation.end() ? nullptr : found->second.get();
 }
 
 }  // namespace fusewire::tf

@@ -4,9 +4,12 @@
 // has the reason.
 #pragma once
 
-#include "fusewire/tf/bridge/compat.h"
+#include <cstdint>
+#include <functional>
+#include <string>
 
 #include <tensorflow/core/common_runtime/optimization_registry.h>
+#include "fusewire/tf/bridge/compat.h"
 
 namespace fusewire::tf {
 
@@ -14,5 +17,22 @@ class StarPass final : public tensorflow::GraphOptimizationPass {
  public:
   TfStatus Run(const tensorflow::GraphOptimizationPassOptions& options) override;
 };
+
+// The servers of this process that cut the graphs of their sessions. A graph pass does not know its session's server,
+// but it sees the session's devices, whose incarnations are unique.
+// Home: any thread. Owns: what is registered, until the process ends, as TensorFlow's servers live.
+
+enum class StarMode { kOff, kFull, kLite };
+
+struct StarHome {
+  StarMode mode = StarMode::kOff;
+  std::string protocol;  // for logs
+  // Whether this task accepts parts of a graph; may wait for its answer.
+  std::function<bool(const std::string& task)> reaches;
+};
+
+void RegisterHome(uint64_t device_incarnation, StarHome home);
+// Null if there is none.
+const StarHome* FindHome(uint64_t device_incarnation);
 
 }  // namespace fusewire::tf

@@ -11,8 +11,8 @@
 #include <tensorflow/core/framework/node_def_util.h>
 #include <tensorflow/core/graph/algorithm.h>
 #include <tensorflow/core/graph/control_flow.h>
-#include "fusewire/tf/fuse/levels.h"
-#include "fusewire/tf/star/cut/kinds.h"
+#include "fusewire/tf/bridge/names.h"
+#include "fusewire/tf/star/cut/grouping.h"
 
 namespace fusewire::tf {
 

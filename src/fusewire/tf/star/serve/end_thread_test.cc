@@ -25,7 +25,7 @@ TEST(EndThreadTest, DoesInTurnAllThatWasLeftBeforeItEnds) {
   EXPECT_THAT(done, ElementsAre(1, 2, 3));
 }
 
-TEST(EndThreadTest, WhoLeavesSomethingDoesNotWaitForWhatWasLeftBefore) {
+TEST(EndThreadTest, LeaveDoesNotWaitForEarlierObjects) {
   std::promise<void> may_end;
   std::atomic<bool> has_ended{false};
   EndThread ends;

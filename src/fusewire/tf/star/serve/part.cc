@@ -19,8 +19,8 @@
 #include "fusewire/base/happens_before.h"
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/star/cut/cut.h"
-#include "fusewire/tf/star/cut/kinds.h"
-#include "fusewire/tf/star/serve/store.h"
+#include "fusewire/tf/star/cut/grouping.h"
+#include "fusewire/tf/star/serve/values.h"
 
 namespace fusewire::tf {
 
@@ -121,13 +121,11 @@ TfStatus Part::Build(const tensorflow::RegisterGraphRequest& request) {
   options.allow_internal_ops = true;
   options.expect_device_spec = true;
   options.validate_nodes = true;
-  TfStatus status = tensorflow::ConvertGraphDefToGraph(options, graph, graph_.get());
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(tensorflow::ConvertGraphDefToGraph(options, graph, graph_.get()));
 
   tensorflow::DeviceMgr* devices = owner_.session != nullptr ? owner_.session->device_mgr() : owner_.env->device_mgr;
   tensorflow::Device* device = nullptr;
-  status = devices->LookupDevice(graph.node(0).device(), &device);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(devices->LookupDevice(graph.node(0).device(), &device));
   // All of a function is on this task. A function on several devices passes tensors between them through this.
   auto make_rendezvous = [](int64_t, const tensorflow::DeviceMgr* of, TfRef<tensorflow::Rendezvous>* out) {
     *out = TfRef<tensorflow::Rendezvous>(new tensorflow::RefCountedIntraProcessRendezvous(of));
@@ -145,10 +143,9 @@ TfStatus Part::Build(const tensorflow::RegisterGraphRequest& request) {
   device->op_segment()->AddHold(owner_.handle);
   device_ = device;
 
-  status = ReadEnds(graph.node_size());
-  if (status.ok()) status = Optimize(optimizer_options);
-  if (status.ok()) status = MakeProgram();
-  return status;
+  TF_RETURN_IF_ERROR(ReadEnds(graph.node_size()));
+  TF_RETURN_IF_ERROR(Optimize(optimizer_options));
+  return MakeProgram();
 }
 
 // All that TensorFlow does to a partition once it has been cut.
@@ -161,8 +158,8 @@ TfStatus Part::Optimize(const tensorflow::OptimizerOptions& options) {
   TfStatus status = tensorflow::OptimizationPassRegistry::Global()->RunGrouping(
       tensorflow::OptimizationPassRegistry::POST_PARTITIONING, pass_options);
   graph_ = std::move(partitions[device_->name()]);
-  if (status.ok()) status = device_->MaybeRewriteGraph(&graph_);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(status);
+  TF_RETURN_IF_ERROR(device_->MaybeRewriteGraph(&graph_));
   tensorflow::GraphOptimizer(options).Optimize(library_, owner_.env->env, device_, &graph_,
                                                tensorflow::GraphOptimizer::Options());
   return tensorflow::EnsureMemoryTypes(tensorflow::DeviceType(device_->device_type()), device_->name(), graph_.get());
@@ -208,9 +205,8 @@ TfStatus Part::ReadEnds(int nodes) {
     int64_t number = 0, takers = 0;
     Kept kept;
     DataType type = tensorflow::DT_INVALID;
-    TfStatus status = tensorflow::GetNodeAttr(node->attrs(), "index", &index);
-    if (status.ok()) status = tensorflow::GetNodeAttr(node->attrs(), "T", &type);
-    if (!status.ok()) return status;
+    TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(node->attrs(), "index", &index));
+    TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(node->attrs(), "T", &type));
     auto* types = node->IsArg() ? &args_ : &rets_;
     if (index < 0 || index >= nodes)
       return absl::InvalidArgumentError("the index of an _Arg or _Retval is out of range");
@@ -221,9 +217,8 @@ TfStatus Part::ReadEnds(int nodes) {
     bool is_taken = tensorflow::TryGetNodeAttr(node->attrs(), kTakeAttribute, &number);
     bool is_kept = tensorflow::TryGetNodeAttr(node->attrs(), kKeepAttribute, &number);
     if (is_kept) {
-      status = tensorflow::GetNodeAttr(node->attrs(), kTakersAttribute, &takers);
-      if (status.ok()) status = tensorflow::GetNodeAttr(node->attrs(), kHolderAttribute, &kept.holder);
-      if (!status.ok()) return status;
+      TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(node->attrs(), kTakersAttribute, &takers));
+      TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(node->attrs(), kHolderAttribute, &kept.holder));
     }
     if (number < 0 || number >= kKeptNumbersMax) {
       return absl::InvalidArgumentError(

@@ -11,7 +11,7 @@
 #include <tensorflow/core/platform/denormal.h>
 #include <tensorflow/core/util/tensor_slice_reader_cache.h>
 #include "fusewire/base/check.h"
-#include "fusewire/tf/star/cut/kinds.h"
+#include "fusewire/tf/star/cut/grouping.h"
 
 namespace fusewire::tf {
 
@@ -277,8 +277,7 @@ TfStatus Program::FillInputs(const Operation& operation, Frame* frame) {
 }
 
 TfStatus Program::Compute(const Operation& operation, Frame* frame) {
-  TfStatus filled = FillInputs(operation, frame);
-  if (!filled.ok()) return filled;
+  TF_RETURN_IF_ERROR(FillInputs(operation, frame));
   FUSEWIRE_DCHECK(frame->inputs.size() == operation.slots);
   OpKernelContext::Params& params = frame->params;
   params.op_kernel = operation.kernel;

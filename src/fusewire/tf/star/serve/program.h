@@ -17,7 +17,6 @@
 #include <tensorflow/core/framework/op_kernel.h>
 #include <tensorflow/core/graph/graph.h>
 #include "fusewire/base/mutex.h"
-#include "fusewire/observe/recorder.h"
 #include "fusewire/tf/bridge/compat.h"
 
 namespace fusewire::tf {
@@ -30,7 +29,6 @@ struct PartRun {
   tensorflow::CancellationManager cancellation;
   std::unique_ptr<tensorflow::StepStatsCollector> collector;  // of a traced run
   tensorflow::StepStats stats;
-  observe::Op op;
 };
 
 class Program {

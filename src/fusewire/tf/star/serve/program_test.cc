@@ -107,7 +107,7 @@ TEST(StarProgram, ComputesWhatIsDrawn) {
 }
 
 // A kernel may write its output over an input if it has the only reference.
-TEST(StarProgram, NobodyWritesOverWhatAnotherReads) {
+TEST(StarProgram, AKernelDoesNotOverwriteAnInputOfAnother) {
   Bench bench;
   Node* arg = bench.Arg(0);
   Node* constant = bench.Constant("constant", Sketch::kPs, 10.0F);
@@ -209,7 +209,7 @@ TEST(StarProgram, VariableIsAskedWhetherItHasAValue) {
   EXPECT_EQ(bench.Values({}), (Floats{0}));
 }
 
-TEST(StarProgram, WhatWasReadStaysWhenTheVariableChanges) {
+TEST(StarProgram, AReadValueStaysWhenTheVariableChanges) {
   Bench bench;
   Node* variable = bench.Variable("resource", Sketch::kPs);
   Node* set = bench.Op("set", "AssignVariableOp", Sketch::kPs, {variable, bench.Arg(0)});
@@ -244,7 +244,7 @@ TEST(StarProgram, CancelledRunEnds) {
   EXPECT_EQ(bench.Values({Tensor(1.0F)}), (Floats{-1}));
 }
 
-TEST(StarProgram, IsNotForWhatWaits) {
+TEST(StarProgram, IsNotForOperationsThatWait) {
   Bench bench;
   Node* queue = bench.Add(NodeBuilder("queue", "FIFOQueueV2").Attr("component_types", {DT_FLOAT}), Sketch::kPs);
   bench.Ret(0, bench.Add(NodeBuilder("taken", "QueueDequeueV2").Input(queue).Attr("component_types", {DT_FLOAT}),

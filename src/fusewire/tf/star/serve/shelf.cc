@@ -9,7 +9,7 @@
 #include <tensorflow/core/distributed_runtime/session_mgr.h>
 #include "fusewire/base/check.h"
 #include "fusewire/reactor/reactor.h"
-#include "fusewire/tf/peer/counters.h"
+#include "fusewire/tf/peer/marks.h"
 
 namespace fusewire::tf {
 namespace {
@@ -36,8 +36,7 @@ TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint
                       const tensorflow::RegisterGraphRequest* request, uint64_t* id) {
   Part::Owner owner;
   owner.env = env_;
-  TfStatus status = env_->session_mgr->WorkerSessionForSession(session, &owner.session);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(env_->session_mgr->WorkerSessionForSession(session, &owner.session));
   bool is_isolated = owner.session->device_mgr() != env_->device_mgr;
   {
     MutexLock lock(mutex_);
@@ -51,8 +50,7 @@ TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint
   if (!is_private) owner.session = nullptr;
   owner.ends = &ends_;
   PartPtr part;
-  status = Part::Make(*request, std::move(owner), &part);
-  if (!status.ok()) return status;
+  TF_RETURN_IF_ERROR(Part::Make(*request, std::move(owner), &part));
   std::string key = KeyOf(is_private ? session : "", fingerprint);
   MutexLock lock(mutex_);
   if (parts_.emplace(key, Placed{std::move(part), {}}).second) GlobalCounters().Add(&Counters::star_parts);

@@ -105,7 +105,7 @@ TEST_F(ShelfTest, SessionsThatAreOverAreFoundAndForgotten) {
   EXPECT_NE(Find(two), nullptr);
 }
 
-TEST_F(ShelfTest, WhatCannotBePlacedSaysWhyAndLeavesNothing) {
+TEST_F(ShelfTest, AFailedPlacementSaysWhyAndLeavesNothing) {
   uint64_t id = 1;
   EXPECT_FALSE(shelf_.Place("nobody", "neg", &neg_.request, &id).ok());
   tensorflow::RegisterGraphRequest empty;
@@ -137,7 +137,7 @@ TEST_F(ShelfTest, ManyWhoPlaceTheSameAtOnceGetOne) {
 
 // A part calls a function on a constant: TensorFlow makes the function while it folds, leaves work of it in the task's
 // pool, and its end waits for that work.
-TEST_F(ShelfTest, WhoLetsGoOfAPartDoesNotWaitForTheTasksPool) {
+TEST_F(ShelfTest, ReleasingAPartDoesNotWaitForTheTasksPool) {
   Task task(0);  // its pool has no free thread, as if all were busy destroying parts
   task.Begin("one");
   Shelf shelf(&task.env);

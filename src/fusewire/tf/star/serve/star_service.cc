@@ -8,15 +8,12 @@
 #include <tensorflow/core/distributed_runtime/session_mgr.h>
 #include <tensorflow/core/lib/core/threadpool.h>
 
-#include "fusewire/observe/recorder.h"
+#include "fusewire/observe/event.h"
 #include "fusewire/tf/bridge/names.h"
-#include "fusewire/tf/bridge/proto.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"
-#include "fusewire/tf/peer/counters.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/peer/methods.h"
-#include "fusewire/tf/profile/events.h"
 #include "fusewire/tf/profile/trace.h"
 #include "fusewire/tf/star/serve/values.h"
 #include "fusewire/tf/star/words.h"
@@ -60,12 +57,10 @@ class StarService::Incoming final : public rpc::RequestSink {
 
   // After all tensors have landed. The first that can't be made, or does not match the part, is the run's error.
   TfStatus Finish(StepStore* store) {
-    TfStatus made = landings_->Finish(place_, &run_.args);
-    if (!made.ok()) return made;
+    TF_RETURN_IF_ERROR(landings_->Finish(place_, &run_.args));
     const std::vector<tensorflow::DataType>& types = part().args();
     run_.args.resize(types.size());
-    TfStatus taken = store->Take(run_.step, part().takes(), part().given(), &run_.args);
-    if (!taken.ok()) return taken;
+    TF_RETURN_IF_ERROR(store->Take(run_.step, part().takes(), part().given(), &run_.args));
     for (size_t i = 0; i < types.size(); ++i) {
       if (run_.args[i].dtype() != types[i])
         return absl::InvalidArgumentError("a tensor of another type than the part takes");
@@ -79,7 +74,6 @@ class StarService::Incoming final : public rpc::RequestSink {
     Buffers body;
     uint64_t bytes = 0;
     for (const tensorflow::Tensor& ret : run_.rets) bytes += ret.TotalBytes();
-    observe::EndOp(&run_.op, status.ok(), bytes);
     AppendTfStatus(status, &head);
     for (size_t i = 0; status.ok() && i < run_.rets.size(); ++i) {
       status = AppendTensor(run_.rets[i], &head, &body);
@@ -94,28 +88,30 @@ class StarService::Incoming final : public rpc::RequestSink {
       body.clear();
       AppendTfStatus(status, &head);
     }
-    if (RecordsWire()) RecordProfile(status, head.size(), body);
+    event_.End(status.ok(), bytes, [&](observe::EventFacts* facts) {
+      facts->peer = peer_;
+      facts->name = absl::StrCat("part ", id_);
+      for (const tensorflow::Tensor& arg : run_.args) facts->bytes_in += arg.TotalBytes();
+      facts->bytes_out = head.size();
+      for (const Buffer& one : body) facts->bytes_out += one.size();
+      if (!status.ok()) facts->error = status.ToString();
+    });
     reply->Send(Status::Ok(), head, std::move(body));
   }
 
-  // `peer` is read here.
-  void Profile(const pipe::PeerInfo* peer) {
-    begun_ns_ = WireNow();
-    if (begun_ns_ != 0 && peer != nullptr) peer_ = peer->name.substr(0, peer->name.find(' '));
-  }
   std::string Traced() const {
     return TraceMeEncode("fusewire serve part", {{"peer", peer_}, {"part", id_}, {"step", run_.step}});
   }
 
-  // At home. A part is placed by one session, and so runs for one task.
-  void BeginOp(const pipe::PeerInfo* peer) {
-    if (observe::TheRecorder() == nullptr) return;
-    if (lease_->mark.hash == 0) {
+  // At home. A part is placed by one session, and so runs for one task. `peer` is read here.
+  void Begin(const pipe::PeerInfo* peer) {
+    if (observe::HasEventListener() && peer != nullptr) peer_ = ShortTask(peer->name);
+    if (observe::TheRecorder() != nullptr && lease_->mark.hash == 0) {
       const std::string own = ShortTask(part().device()->name());
       lease_->mark = MarkRun(observe::Kind::kRunIn, own, peer == nullptr ? "" : ShortTask(peer->name),
                              absl::StrCat("part ", id_), own, id_);
     }
-    run_.op = observe::BeginOp(lease_->mark.tag, run_.step, FlowOf(lease_->mark, run_.step), observe::RecordingNowNs());
+    event_.Begin(observe::Kind::kRunIn, lease_->mark.tag, run_.step, FlowOf(lease_->mark, run_.step));
   }
 
   Part& part() { return *lease_->part; }
@@ -123,28 +119,13 @@ class StarService::Incoming final : public rpc::RequestSink {
   PartRun& run() { return run_; }
 
  private:
-  void RecordProfile(const TfStatus& status, size_t head_bytes, const Buffers& body) const {
-    WireEvent event;
-    event.kind = WireKind::kServePart;
-    event.peer = peer_;
-    event.name = absl::StrCat("part ", id_);
-    event.step = run_.step;
-    for (const tensorflow::Tensor& arg : run_.args) event.bytes_in += arg.TotalBytes();
-    event.bytes_out = head_bytes;
-    for (const Buffer& one : body) event.bytes_out += one.size();
-    event.begun_ns = begun_ns_;
-    event.ended_ns = WireClockNs();
-    if (!status.ok()) event.error = status.ToString();
-    RecordWire(std::move(event));
-  }
-
   uint64_t id_ = 0;
   std::string peer_;       // in a profile; otherwise empty
-  int64_t begun_ns_ = 0;   // in a profile; otherwise 0
   Shelf::LeasePtr lease_;  // shared_ptr: the lease may end meanwhile
   TensorPlace place_;
   std::unique_ptr<TensorLandings> landings_;
   PartRun run_;
+  observe::Event event_;
 };
 
 void StarService::Place(rpc::Request request, rpc::Reply reply) {
@@ -184,7 +165,6 @@ void StarService::Place(rpc::Request request, rpc::Reply reply) {
 void StarService::Run(rpc::Request request, rpc::Reply reply) {
   FUSEWIRE_AT_HOME(reply.home());
   GlobalCounters().Add(&Counters::calls_in);
-  GlobalCounters().Add(&Counters::star_runs_in);
   std::unique_ptr<Incoming> incoming(static_cast<Incoming*>(request.sink.release()));
   if (incoming == nullptr) {
     incoming = std::make_unique<Incoming>();
@@ -194,8 +174,7 @@ void StarService::Run(rpc::Request request, rpc::Reply reply) {
       return;
     }
   }
-  incoming->BeginOp(request.peer);
-  incoming->Profile(request.peer);
+  incoming->Begin(request.peer);
   TraceMe trace([&] { return incoming->Traced(); }, kTraceLevel);
   TfStatus ready = incoming->Finish(&store_);
   if (!ready.ok()) {
@@ -280,30 +259,26 @@ void StarService::ReleaseEnded() {
 
 std::vector<rpc::Method> StarService::Methods(reactor::Pool& homes) {
   shelf_.SetHomes(homes);
-  std::vector<rpc::Method> methods(3);
-  methods[0].number = kPlacePart;
-  methods[0].name = "PlacePart";
-  methods[0].handle = [this](rpc::Request request, rpc::Reply reply) { Place(std::move(request), std::move(reply)); };
-  methods[1].number = kRunPart;
-  methods[1].name = "RunPart";
-  methods[1].handle = [this](rpc::Request request, rpc::Reply reply) { Run(std::move(request), std::move(reply)); };
-  methods[1].make_sink = [this](ConstBytes head,
-                                const rpc::SegmentSizes& sizes) -> Result<std::unique_ptr<rpc::RequestSink>> {
-    auto incoming = std::make_unique<Incoming>();
-    Status read = incoming->Read(&shelf_, head, &sizes);
-    if (!read.ok()) return read;
-    return std::unique_ptr<rpc::RequestSink>(std::move(incoming));
-  };
-  methods[2].number = kKeepValues;
-  methods[2].name = "KeepValues";
-  methods[2].handle = [this](rpc::Request request, rpc::Reply reply) { Keep(std::move(request), std::move(reply)); };
-  methods[2].make_sink = [this](ConstBytes head,
-                                const rpc::SegmentSizes& sizes) -> Result<std::unique_ptr<rpc::RequestSink>> {
-    auto values = std::make_unique<IncomingValues>();
-    Status read = values->Read(env_, head, &sizes);
-    if (!read.ok()) return read;
-    return std::unique_ptr<rpc::RequestSink>(std::move(values));
-  };
+  std::vector<rpc::Method> methods;
+  methods.push_back({kPlacePart, "PlacePart",
+                     [this](rpc::Request request, rpc::Reply reply) { Place(std::move(request), std::move(reply)); },
+                     nullptr});
+  methods.push_back(
+      {kRunPart, "RunPart",
+       [this](rpc::Request request, rpc::Reply reply) { Run(std::move(request), std::move(reply)); },
+       [this](ConstBytes head, const rpc::SegmentSizes& sizes) -> Result<std::unique_ptr<rpc::RequestSink>> {
+         auto incoming = std::make_unique<Incoming>();
+         FUSEWIRE_TRY(incoming->Read(&shelf_, head, &sizes));
+         return std::unique_ptr<rpc::RequestSink>(std::move(incoming));
+       }});
+  methods.push_back(
+      {kKeepValues, "KeepValues",
+       [this](rpc::Request request, rpc::Reply reply) { Keep(std::move(request), std::move(reply)); },
+       [this](ConstBytes head, const rpc::SegmentSizes& sizes) -> Result<std::unique_ptr<rpc::RequestSink>> {
+         auto values = std::make_unique<IncomingValues>();
+         FUSEWIRE_TRY(values->Read(env_, head, &sizes));
+         return std::unique_ptr<rpc::RequestSink>(std::move(values));
+       }});
   return methods;
 }
 

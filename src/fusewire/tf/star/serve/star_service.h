@@ -11,7 +11,7 @@
 #include <tensorflow/core/distributed_runtime/worker_env.h>
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/star/serve/shelf.h"
-#include "fusewire/tf/star/serve/store.h"
+#include "fusewire/tf/star/serve/values.h"
 
 namespace fusewire::tf {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "fusewire/tf/bridge/view.h"
+#include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/peer/recorded_test.h"
 #include "fusewire/tf/peer/world_test.h"
 #include "fusewire/tf/star/serve/task_test.h"
@@ -160,13 +160,13 @@ TEST_F(StarServiceTest, ARunIsRecordedWithItsTaskAndItsEnd) {
   EXPECT_EQ(all[1].seen.end, observe::End::kFailed);
 }
 
-TEST_F(StarServiceTest, APartThatIsNotHereIsAskedFor) {
+TEST_F(StarServiceTest, AnUnknownPartIsRequested) {
   Outcome outcome = Run(12345, {});
   EXPECT_EQ(outcome.wire.code(), Code::kApplication);
   EXPECT_EQ(outcome.wire.app_code(), kUnknownPart);
 }
 
-TEST_F(StarServiceTest, WhatCannotBePlacedSaysWhy) {
+TEST_F(StarServiceTest, AFailedPlacementSaysWhy) {
   TfStatus error;
   EXPECT_EQ(Place("garbage", "no graph", &error), 0u);
   EXPECT_TRUE(absl::IsInvalidArgument(error)) << error;

@@ -1,0 +1,98 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/receive/step_context.h"
+
+#include <utility>
+
+#include <absl/strings/str_cat.h>
+#include "fusewire/base/check.h"
+
+namespace fusewire::tf {
+
+TfStatus FindWays(const GrpcCachePtr& cache, const std::string& task, Ways* ways) {
+  // Sessions wrap their cache, so it is the worker that has to be asked.
+  tensorflow::WorkerInterface* worker = cache->GetOrCreateWorker(task);
+  if (worker == nullptr) return absl::InternalError(absl::StrCat("No worker known as ", task));
+  auto* has_ways = dynamic_cast<HasWays*>(worker);
+  if (has_ways != nullptr) {
+    *ways = has_ways->ways();
+  } else {
+    ways->side = std::make_shared<GrpcSide>(cache, task);
+  }
+  cache->ReleaseWorker(task, worker);
+  return TfStatus();
+}
+
+StepContext::~StepContext() {
+  if (left_there_.load(std::memory_order_relaxed) == 0) return;
+  for (const ChannelPtr& holder : holders_) holder->CleanUp(step_);
+}
+
+void StepContext::SetHandle(const std::string& session, bool is_traced) {
+  session_handle_ = session;
+  is_traced_ = is_traced;
+}
+
+TfStatus StepContext::FindSource(absl::string_view task, Source* out) {
+  // An eager context keeps its rendezvous while its cluster changes: a name may belong to another task by now.
+  GrpcCachePtr cache = session_.load(std::memory_order_acquire)->GetSharedWorkerCache();
+  MutexLock lock(mutex_);
+  if (cache != cache_) {
+    sources_.clear();
+    cache_ = cache;
+  }
+  for (Source& source : sources_) {
+    if (source.task != task) continue;
+    bool is_usable = source.channel != nullptr && source.channel->alive();
+    if (!is_usable && source.ways.peer != nullptr) source.channel = source.ways.peer->channel();
+    *out = source;
+    return TfStatus();
+  }
+  Source source;
+  source.task = std::string(task);
+  TF_RETURN_IF_ERROR(FindWays(cache, source.task, &source.ways));
+  if (source.ways.peer != nullptr) {
+    source.channel = source.ways.peer->channel();
+    // The request to log may come after the step has begun.
+    source.is_traced = is_traced_ || source.ways.log->LoggingActive();
+  }
+  *out = source;
+  sources_.push_back(std::move(source));
+  return TfStatus();
+}
+
+void StepContext::Leave(const std::vector<std::string>& tasks, int64_t values) {
+  FUSEWIRE_DCHECK(values > 0);
+  left_there_.fetch_add(values, std::memory_order_relaxed);
+  for (const std::string& task : tasks) {
+    Source source;
+    // Without a channel, no value can have been left there.
+    if (!FindSource(task, &source).ok() || source.channel == nullptr) continue;
+    MutexLock lock(mutex_);
+    holders_.push_back(std::move(source.channel));
+  }
+}
+
+void StepContext::RouteTo(const std::string& task, Routed routed) {
+  Source source;
+  TfStatus found = FindSource(task, &source);
+  if (!found.ok() || source.channel != nullptr || source.ways.peer == nullptr) {
+    routed(found, std::move(source.channel));
+    return;
+  }
+  source.ways.peer->Route(source.ways.side, std::move(routed));
+}
+
+void StepContext::TellAbort(const ChannelPtr& channel) {
+  FUSEWIRE_DCHECK(channel != nullptr);
+  {
+    MutexLock lock(mutex_);
+    for (Source& source : sources_) {
+      if (source.channel != channel) continue;
+      if (source.abort_told) return;
+      source.abort_told = true;
+    }
+  }
+  channel->AbortStep(step_);
+}
+
+}  // namespace fusewire::tf

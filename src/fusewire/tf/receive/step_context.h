@@ -1,0 +1,93 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What a step has as a whole on this task: its session, the threads of its executors, the ways to the other tasks, and
+// what these are told when it is aborted or ends. Its rendezvous holds it; whatever else runs in the step asks it.
+// Home: any thread. Owns: nothing that outlives the step. Fails: each way on its own.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <absl/strings/string_view.h>
+#include <tensorflow/core/distributed_runtime/worker_cache_logger.h>
+#include <tensorflow/core/distributed_runtime/worker_env.h>
+#include <tensorflow/core/distributed_runtime/worker_session.h>
+#include "fusewire/base/mutex.h"
+#include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/peer/peer.h"
+
+namespace fusewire::tf {
+
+// The log for traces of steps, as in gRPC's own cache. shared_ptr: calls outlive the session that began them.
+using TransferLogPtr = std::shared_ptr<tensorflow::WorkerCacheLogger>;
+
+// The ways to a task, from a worker of our cache.
+struct Ways {
+  // shared_ptr: calls outlive the session that began them. Null in a cache that is not ours.
+  PeerPtr peer;
+  SidePtr side;
+  TransferLogPtr log;
+};
+class HasWays {
+ public:
+  virtual const Ways& ways() const = 0;
+
+ protected:
+  ~HasWays() = default;
+};
+// Fails if the cache knows no such task. Without a peer: the cache is not ours, and the only way is gRPC.
+TfStatus FindWays(const GrpcCachePtr& cache, const std::string& task, Ways* ways);
+
+class StepContext {
+ public:
+  // Another task of the step's session.
+  struct Source {
+    std::string task;
+    Ways ways;
+    ChannelPtr channel;  // null until known; shared_ptr: the peer may replace it
+    bool is_traced = false;
+    bool abort_told = false;
+  };
+
+  StepContext(const tensorflow::WorkerEnv& env, int64_t step) : env_(env), step_(step) {}
+  // The other tasks drop the values that remain there.
+  ~StepContext();
+  StepContext(const StepContext&) = delete;
+
+  // Before the step begins: its session's handle, and whether its transfers are wanted in a trace.
+  void SetHandle(const std::string& session, bool is_traced);
+  // Before the first question for a way. It outlives the step.
+  void SetSession(tensorflow::WorkerSession* session) { session_.store(session, std::memory_order_release); }
+
+  const std::string& session_handle() const { return session_handle_; }
+  // Of the executors of this task.
+  int pool_threads() const { return env_.compute_pool->NumThreads(); }
+
+  // What is known of the way to a task now.
+  TfStatus FindSource(absl::string_view task, Source* source);
+  // The way to a task; calls `routed` here if it is known, else once it is. The context and its session live at least
+  // until this returns.
+  void RouteTo(const std::string& task, Routed routed);
+
+  // Parts of the step leave values at these tasks, to be taken `values` times in all, and take some of them. Values
+  // that remain after the step are dropped there.
+  void Leave(const std::vector<std::string>& tasks, int64_t values);
+  void Taken(int64_t values) { left_there_.fetch_sub(values, std::memory_order_relaxed); }
+  // The task there aborts its part of the step. It is told once.
+  void TellAbort(const ChannelPtr& channel);
+
+ private:
+  const tensorflow::WorkerEnv& env_;
+  const int64_t step_;
+  std::string session_handle_;
+  bool is_traced_ = false;
+  std::atomic<tensorflow::WorkerSession*> session_{nullptr};
+  std::atomic<int64_t> left_there_{0};
+  Mutex mutex_;
+  std::vector<ChannelPtr> holders_ FUSEWIRE_GUARDED_BY(mutex_);  // of remaining values
+  std::vector<Source> sources_ FUSEWIRE_GUARDED_BY(mutex_);      // of cache_; a step has few
+  GrpcCachePtr cache_ FUSEWIRE_GUARDED_BY(mutex_);               // shared_ptr: as TensorFlow holds it
+};
+
+}  // namespace fusewire::tf
