@@ -27,14 +27,14 @@ from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from fusewire import machine
-from fusewire.cli.cluster import Shape
 from fusewire.cli.commands import ours
-from fusewire.cli.job import Job, Limits, Task
-from fusewire.cli.loop import READ_BYTES, Loop
-from fusewire.cli.output import Screen, is_terminal
-from fusewire.cli.plan import Cluster, Plan, Ranks, passed_on, variables
-from fusewire.cli.processes import GRACE_S
-from fusewire.cli.remote import Remote
+from fusewire.cli.text import is_terminal
+from fusewire.launch.job import Job, Limits, Task
+from fusewire.launch.loop import READ_BYTES, Loop
+from fusewire.launch.output import Screen
+from fusewire.launch.plan import Cluster, Plan, Ranks, Shape, passed_on, variables
+from fusewire.launch.processes import GRACE_S
+from fusewire.launch.remote import Remote
 from fusewire.pages import with_page
 
 SILENCE_S = 30.0
@@ -125,7 +125,7 @@ class _AgentHost:
     def begin(self, python: str | None) -> tuple[str, str]:
         """Starts the agent; returns the address and the folder of this node."""
         self._agent = subprocess.Popen(
-            ours("fusewire.cli.agent", python=python or sys.executable),
+            ours("fusewire.launch.agent", python=python or sys.executable),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,

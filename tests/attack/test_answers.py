@@ -15,8 +15,11 @@ import time
 import pytest
 from conftest import fusewire_command
 
-from fusewire.cli import answers, inquiry, main, rates, seeing, survey, top, trace, why
-from fusewire.cli.report import show
+from fusewire import __main__ as main
+from fusewire.doctor import inquiry, survey
+from fusewire.doctor.report import show
+from fusewire.inspect import answers, seeing, top, trace, why
+from fusewire.launch import rates
 
 __all__ = ["fusewire_command"]  # a fixture
 pytestmark = pytest.mark.once

@@ -14,8 +14,9 @@ from cluster import free_addresses
 from conftest import DEADLINE_S, FUSEWIRE, clean_environment, process, run_to_end
 from hostile import FalseRankZero, Stranger, stranger_at
 
-from fusewire.cli import frames, meeting
-from fusewire.cli.inside import STRANGERS
+from fusewire.launch import bootstrap as meeting
+from fusewire.launch import frames
+from fusewire.launch.inside import STRANGERS
 
 pytestmark = pytest.mark.once
 SECRET = "sesame, open the door"

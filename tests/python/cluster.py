@@ -16,7 +16,7 @@ import zlib
 import pytest
 import warm
 
-from fusewire.cli import seeing
+from fusewire.inspect import seeing
 
 DEADLINE_S = 100
 

@@ -22,7 +22,7 @@ from typing import IO
 import pytest
 from conftest import FUSEWIRE, clean_environment
 
-from fusewire.cli.guard import die_with
+from fusewire.launch.guard import die_with
 
 SSHD = pathlib.Path("/usr/sbin/sshd")
 PORT = 4022

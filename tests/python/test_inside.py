@@ -16,7 +16,7 @@ from conftest import DEADLINE_S, FUSEWIRE, run_to_end
 from hosts import network
 from test_run import SERVE, SHOW, Runner, wait_for
 
-from fusewire.cli.launchers import found_kind, node_names, seat_of
+from fusewire.launch.launchers import found_kind, node_names, seat_of
 
 __all__ = ["network"]  # a fixture
 pytestmark = pytest.mark.once

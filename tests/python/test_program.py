@@ -8,11 +8,11 @@ import sys
 import pytest
 from conftest import clean_environment, run_to_end
 
-from fusewire.cli.commands import command_of, interpreter_flags, ours, ours_of
-from fusewire.cli.processes import PIPE
+from fusewire.cli.commands import ours, ours_of
+from fusewire.launch.processes import PIPE, command_of, interpreter_flags
 
 # Only what follows the loading of the plug-in; the rest is in test_training.py.
-DRIVER = "from fusewire.cli import program; program.run(sys.argv[1:])"
+DRIVER = "from fusewire.launch import program; program.run(sys.argv[1:])"
 LOOK = """
 import json, sys
 is_main = sys.modules["__main__"].__dict__ is globals()
@@ -93,7 +93,7 @@ def test_which_interpreter(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pathlib.Path("train.py").write_text("")
     pathlib.Path("script").write_text("#!/usr/bin/env python3\n")
-    first = ours("fusewire.cli.program", PIPE)
+    first = ours("fusewire.launch.program", PIPE)
     assert first[0] == sys.executable
     assert command_of(["train.py", "-x"]).words == (*first, "train.py", "-x")
     assert command_of(["./script"]).words == (*first, "./script")

@@ -19,7 +19,7 @@ import pytest
 from cluster import free_addresses
 from conftest import ROOT, process
 
-from fusewire.cli import seeing, top, trace
+from fusewire.inspect import seeing, top, trace
 
 OBSERVE = ROOT / "deploy" / "observe"
 ON_PAGE = re.compile(r"^\| `(fusewire_\w+)` \| (\w+) \|", re.MULTILINE)

@@ -15,7 +15,7 @@ from hosts import NET, network
 from test_hosts import TRAIN
 from test_run import MARK, SERVE, Runner, wait_for
 
-from fusewire.cli.guard import die_with
+from fusewire.launch.guard import die_with
 
 __all__ = ["network"]  # a fixture
 pytestmark = [pytest.mark.once, pytest.mark.slow]

@@ -1,0 +1,314 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""fusewire run --inside: one task in each process that another launcher has started.
+
+The processes meet at rank 0. Each tells its address and a port that is free there; rank 0 makes the cluster of that,
+and runs the job: the other processes are its agents. So servers end when the workers are done, and all tasks end when
+one fails, whatever the launcher does in such cases. Each process keeps its own command and prints by itself. What the
+agents and rank 0 say to each other proves that both know FUSEWIRE_SECRET, if it is set (meeting.py).
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from typing import NoReturn
+
+from fusewire import machine
+from fusewire.cli.text import printable
+from fusewire.launch.agent import Agent, Reporter
+from fusewire.launch.bootstrap import PROOF_S, Guest, Joined, MeetError, join
+from fusewire.launch.guard import PASSED_ON
+from fusewire.launch.job import Here, Job, Limits, Task
+from fusewire.launch.launchers import Seat
+from fusewire.launch.loop import Loop
+from fusewire.launch.output import COLOURS, Lines, Screen
+from fusewire.launch.plan import Plan, PortError, free_ports
+from fusewire.launch.processes import INTERRUPTED, LOST, NOT_STARTED, Command, Listener
+from fusewire.launch.remote import Remote
+from fusewire.pages import with_page
+from fusewire.secret import secret_of_environment
+from fusewire.tf import protocol
+
+STRANGERS = 16  # connections beside those of the job's processes
+STRANGERS_TOLD = 20
+SILENCE_S = 60.0
+TOLD = {"TF_CONFIG", protocol.VARIABLE, "FUSEWIRE_RANK", "FUSEWIRE_RANK_ADDRESSES"}  # by rank 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Meeting:
+    """What this process knows before it meets the others."""
+
+    seat: Seat
+    plan: Plan
+    command: Command
+    environment: Mapping[str, str]
+    port_base: int | None
+    limit_s: float
+
+    @property
+    def port(self) -> int:
+        return self.port_base or self.seat.port
+
+    @property
+    def secret(self) -> str:
+        return secret_of_environment(self.environment) or ""
+
+
+def exec_program(command: Command, environment: dict[str, str], protocol_name: str | None) -> NoReturn:
+    """Replaces this process by the program: TF_CONFIG is there. ValueError if it is not."""
+    try:
+        config = json.loads(environment.get("TF_CONFIG", ""))
+        task = f"{config['task']['type']}:{config['task']['index']}"
+        size = sum(len(addresses) for addresses in config["cluster"].values())
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"TF_CONFIG does not describe a task of a cluster: {type(error).__name__} {error}. Fix: set "
+            "it, or leave --inside out"
+        ) from error
+    if protocol_name:
+        environment["TF_CONFIG"] = json.dumps({**config, "rpc_layer": protocol_name})
+        environment[protocol.VARIABLE] = protocol_name
+    print(f"fusewire run: this is {task}, of {size} tasks", file=sys.stderr, flush=True)
+    pipe = os.open(os.devnull, os.O_WRONLY)  # nobody wants to know when the task only serves
+    os.set_inheritable(pipe, True)
+    words = command.with_pipe(pipe)
+    os.execvpe(words[0], words, environment)
+
+
+def run_inside(meeting: Meeting, limits: Limits, screen: Screen) -> int:
+    """This process's part of the job. Returns the exit code."""
+    rank = meeting.seat.rank
+    port = None if meeting.port_base is None else meeting.port_base + 1 + rank
+    try:
+        with free_ports(1, port) as ports:
+            if rank == 0:
+                return _lead(meeting, limits, screen, ports[0])
+            return _follow(meeting, screen, ports[0])
+    except (PortError, MeetError) as error:
+        screen.fail(with_page(f"rank {rank}: {error}", "inside"))
+        return NOT_STARTED
+
+
+class Follower(Remote):
+    """Another process of the job, at rank 0's end. Both have proved themselves."""
+
+    def __init__(self, loop: Loop, guest: Guest, live: bool):
+        self._line: socket.socket | None = guest.line
+        decoder, seal = guest.welcome(live, SILENCE_S)
+        super().__init__(
+            loop,
+            (guest.line.fileno(), os.dup(guest.line.fileno())),
+            SILENCE_S,
+            {},
+            lambda: "its process has ended. Fix: see what it has printed",
+        )
+        self._noise, self._decoder, self._seal = None, decoder, seal
+        assert guest.offer is not None
+        self.answer = guest.offer
+        self.rank = int(guest.offer["rank"])
+
+    def close(self) -> None:
+        if self._line is not None:
+            super().close()
+            with contextlib.suppress(OSError):
+                self._line.shutdown(socket.SHUT_RDWR)
+            self._line.close()
+            self._line = None
+
+
+def _lead(meeting: Meeting, limits: Limits, screen: Screen, port: int) -> int:
+    loop = Loop()
+    plan, size = meeting.plan, meeting.seat.size
+    with loop.signals_handled(), contextlib.ExitStack() as stack:
+        followers = _gather(meeting, limits.live, loop, screen, stack)
+        if loop.signals:
+            return INTERRUPTED + loop.signals[0]
+        answers = [followers[rank].answer or {} for rank in range(1, size)]
+        reached = [str(answer["dialled"]) for answer in answers]
+        own = next((host for host in reached if not machine.is_loopback(host)), machine.loopback())
+        addresses = [machine.at_port(own, port)]
+        for answer in answers:  # a process that reaches rank 0 over loopback is on its host
+            host = str(answer["address"])
+            addresses.append(machine.at_port(own if machine.is_loopback(host) else host, int(answer["port"])))
+        environments = plan.environments(addresses[: plan.listening()])
+        here = Here(loop, meeting.command, limits.live)
+        tasks = []
+        for rank, ((job, index), its) in enumerate(zip(plan.tasks(), environments, strict=True)):
+            if rank == 0:
+                tasks.append(Task(job, index, plan.is_alone(job), here, {**meeting.environment, **its}))
+            else:
+                tasks.append(Task(job, index, plan.is_alone(job), followers[rank], its))
+        screen.say(f"{plan}, in {size} processes that another launcher has started")
+        return Job(tasks, loop, screen, limits).run()
+
+
+def _gather(
+    meeting: Meeting, live: bool, loop: Loop, screen: Screen, stack: contextlib.ExitStack
+) -> dict[int, Follower]:
+    """Waits until all other processes have come. They stay open until the stack ends."""
+    size, found = meeting.seat.size, dict[int, Follower]()
+    guests: list[Guest] = []  # the oldest first
+    listener = _listen(meeting.port, size)
+    doorman = Doorman(screen)
+
+    def take() -> None:
+        with contextlib.suppress(OSError):
+            line, _ = listener.accept()
+            guests.append(Guest(loop, line, meeting.secret))
+
+    loop.watch(listener, take)
+    until = time.monotonic() + meeting.limit_s
+    try:
+        while len(found) < size - 1 and not loop.signals:
+            now = time.monotonic()
+            if now > until:
+                missing = [str(rank) for rank in range(1, size) if rank not in found]
+                raise MeetError(
+                    f"of {size} processes, {len(missing)} have not come within {meeting.limit_s:g} s: rank "
+                    f"{', '.join(missing[:20])}. Fix: see what they have printed; raise --host-timeout if they start "
+                    "slowly"
+                )
+            loop.turn(min(1.0, max(0.0, until - now)))
+            for guest in doorman.decided(guests, size + STRANGERS):
+                if _has_place(guest, found, size):
+                    follower = Follower(loop, guest, live)
+                    stack.callback(follower.close)
+                    follower.begin()
+                    found[follower.rank] = follower
+                else:
+                    doorman.tell(guest)
+    finally:
+        loop.forget(listener)
+        listener.close()
+        for guest in guests:
+            guest.close()
+    return found
+
+
+class Doorman:
+    """Sees to it that connections that prove nothing keep no other out, and that they don't fill the screen."""
+
+    def __init__(self, screen: Screen):
+        self._screen = screen
+        self._told = 0
+
+    def decided(self, guests: list[Guest], most: int) -> list[Guest]:
+        """Removes those that have proved themselves, or are refused. The oldest of more than `most` give way."""
+        now = time.monotonic()
+        open_ = [guest for guest in guests if not guest.is_decided]
+        for guest in open_[: max(0, len(open_) - most)]:
+            guest.refuse("it has not proved itself, and others have come since")
+        for guest in open_:
+            if not guest.is_decided and now > guest.until:
+                guest.refuse(f"it has not proved itself within {PROOF_S:g} s")
+        decided = [guest for guest in guests if guest.is_decided]
+        guests[:] = [guest for guest in guests if not guest.is_decided]
+        return decided
+
+    def tell(self, guest: Guest) -> None:
+        self._told += 1
+        if self._told <= STRANGERS_TOLD:
+            self._screen.say(f"a connection is closed: {guest.why}")
+        if self._told == STRANGERS_TOLD:
+            self._screen.say("more such connections are closed without a word")
+
+
+def _has_place(guest: Guest, found: dict[int, Follower], size: int) -> bool:
+    """Whether this is the process of a rank that has not come yet. It is refused otherwise."""
+    if guest.offer is None:
+        return False
+    rank = guest.offer["rank"]
+    if not 0 < rank < size or (rank in found and not found[rank].error) or guest.offer["size"] != size:
+        guest.refuse(
+            f"it says it is rank {rank} of {guest.offer['size']}, which is no free place of {size}. Fix: if it is of "
+            "another job, choose another --port-base for one of them"
+        )
+        return False
+    return True
+
+
+def _listen(port: int, size: int) -> socket.socket:
+    try:
+        listener = machine.bound_everywhere(port)
+    except OSError as error:
+        raise MeetError(
+            f"port {port}, at which the processes are to meet, can't be opened: {error.strerror}. Fix: choose another "
+            "--port-base, the same for all processes"
+        ) from error
+    listener.listen(size + STRANGERS)
+    listener.setblocking(False)
+    return listener
+
+
+class Printer(Reporter):
+    """Prints what the task prints here; only the rest is passed on."""
+
+    def __init__(self, agent: Agent, task: int, lines: list[Lines]):
+        super().__init__(agent, task)
+        self._lines = lines
+        self.status: int | None = None
+
+    def on_output(self, stream: int, data: bytes) -> None:
+        if data:
+            self._lines[stream - 1].feed(data)
+        else:
+            self._lines[stream - 1].finish()
+
+    def on_end(self, status: int, why: str = "") -> None:
+        self.status = status
+        super().on_end(status, why)
+
+
+class Following(Agent):
+    """This process's end of the connection to rank 0. Both have proved themselves."""
+
+    def __init__(self, joined: Joined, meeting: Meeting, printer: list[Lines]):
+        super().__init__(os.dup(joined.line.fileno()), os.dup(joined.line.fileno()))
+        self._command = meeting.command
+        self._environment = meeting.environment
+        self._decoder, self._seal = joined.decoder, joined.seal
+        self._silence_s = joined.silence_s
+        self._is_open = True  # nothing is left to ask
+        if joined.progress:
+            self._processes.watch_progress()
+        self.printer = Printer(self, 0, printer)
+
+    def _begin(self) -> None:
+        self._hear(b"")  # what has come behind rank 0's proof
+
+    def _start(self, task: int, environment: dict[str, str]) -> None:
+        if strange := set(environment) - TOLD:  # LD_PRELOAD would run another program than ours
+            raise MeetError(f"rank 0 sets {printable(', '.join(sorted(strange)), 80)}, which it may not set")
+        super()._start(task, {**self._environment, **environment})
+
+    def _reporter(self, task: int) -> Listener:
+        self.printer.task = task
+        return self.printer
+
+
+def _follow(meeting: Meeting, screen: Screen, port: int) -> int:
+    rank = meeting.seat.rank
+    job, index = meeting.plan.tasks()[rank]
+    name = job if meeting.plan.is_alone(job) else f"{job}:{index}"
+    lines = [
+        Lines(name, COLOURS[rank % len(COLOURS)], screen, stream, lambda _: None)
+        for stream in (screen.out, screen.error)
+    ]
+    offer = {"rank": rank, "size": meeting.seat.size, "port": port}
+    joined = join(meeting.seat.host, meeting.port, meeting.limit_s, meeting.secret, offer)
+    with joined.line:
+        following = Following(joined, meeting, lines)
+        code = following.run()
+    if code != 0:
+        words = f"rank {rank} ({name}): rank 0 has closed the connection. Fix: see what it has printed"
+        screen.fail(with_page(words, "inside"))
+        return LOST
+    status = following.printer.status
+    if status is None or -status in PASSED_ON:  # rank 0 has asked it to end
+        return 0
+    return status if status >= 0 else INTERRUPTED - status
