@@ -23,6 +23,7 @@ class Ticket:
         return not self._end.alive or bool(library.fusewire_ticket_wait(self._endpoint._here(self._handle), 0))
 
     def wait(self) -> Any:
+        """Waits until the operation has ended, and returns its result. Call it once."""
         if not self._end.alive:
             raise RuntimeError("the ticket was already waited for, or its group is closed: call wait() only once")
         while not library.fusewire_ticket_wait(self._endpoint._here(self._handle), UNTIL_SIGNAL):

@@ -101,6 +101,7 @@ def Init() -> None:
 
 
 def Is_initialized() -> bool:
+    """Whether this process is a rank, or was."""
     return collective.is_initialized() or _ended
 
 
@@ -113,12 +114,15 @@ def Finalize() -> None:
 
 
 def Is_finalized() -> bool:
+    """Whether Finalize() was called."""
     return _ended
 
 
 def Wtime() -> float:
+    """Seconds of a clock that only runs forward."""
     return time.perf_counter()
 
 
 def Get_processor_name() -> str:
+    """The name of this machine."""
     return platform.node()

@@ -27,6 +27,7 @@ class Op:
         return self.function(one, other)
 
     def of_arrays(self) -> int:
+        """The library's operator."""
         if self.number is None:
             raise NotImplementedError(
                 f"the operator {self.name} is not one for arrays: reduce objects with it (allreduce, reduce), or "

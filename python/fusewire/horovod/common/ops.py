@@ -5,7 +5,7 @@ import warnings
 
 from fusewire.collective import Average, Max, Min, Product, Sum
 
-__all__ = ["Adasum", "Average", "Max", "Min", "Product", "Sum", "checked", "handle_average_backwards_compatibility"]
+__all__ = ["Adasum", "Average", "Max", "Min", "Product", "Sum", "handle_average_backwards_compatibility"]
 
 Adasum = 1000  # Horovod's, which no collective here computes
 

@@ -8,7 +8,7 @@ from fusewire import collective
 from fusewire.horovod.common import joining
 from fusewire.horovod.common.ranks import Ranks
 
-__all__ = ["ProcessSet", "add_process_set", "global_process_set", "ranks_of", "remove_process_set"]
+__all__ = ["ProcessSet", "add_process_set", "global_process_set", "remove_process_set"]
 
 _groups: dict[int, Ranks | None] = {}  # by number; None: this rank is not one of them
 _sets: dict[int, list[int]] = {}  # the ranks of each set but the global one
