@@ -281,6 +281,10 @@ def warning(environment: Mapping[str, str] = os.environ) -> str:
     return f"ignored, as Fusewire has no such setting: {', '.join(parts)}" if parts else ""
 
 
+def named(name: str) -> Setting:
+    return next(setting for setting in SETTINGS if setting.name == name)
+
+
 def markdown() -> str:
     """docs/settings.md."""
     lines = [

@@ -15,7 +15,7 @@ from conftest import ROOT, clean_environment, process, run_to_end
 
 import fusewire.collective as fw
 from fusewire import _native, p2p
-from fusewire._joining import endpoint_of_environment
+from fusewire._bootstrap import endpoint_of_environment
 
 pytestmark = pytest.mark.once
 LIMIT_S = 30.0

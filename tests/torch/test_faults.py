@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from conftest import ROOT, join, run_ranks
 
-from fusewire.torch import meeting
+from fusewire.torch import bootstrap as meeting
 
 DIES_WITHIN_S = 1.5  # a second, and what a busy machine adds
 

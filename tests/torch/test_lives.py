@@ -19,7 +19,7 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 from conftest import ROOT, join, run_ranks
 
-from fusewire.torch import meeting
+from fusewire.torch import bootstrap
 
 TIMEOUT = datetime.timedelta(seconds=30)
 
@@ -306,7 +306,7 @@ def test_what_gloo_lacks():
 
 def works_in_place(rank, size, folder, hosts, count):
     if hosts > 1:
-        meeting.host_identity = lambda: f"host {rank % hosts}"
+        bootstrap.host_identity = lambda: f"host {rank % hosts}"
         os.environ["FUSEWIRE_BIND"] = "127.0.0.1"
     join("fusewire", rank, size, folder, timeout=TIMEOUT)
     mine = slice(rank * count, (rank + 1) * count)

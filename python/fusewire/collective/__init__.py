@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from fusewire import machine
-from fusewire._joining import endpoint_of_environment, table_of_environment
+from fusewire._bootstrap import endpoint_of_environment, numbered, table_of_environment
 from fusewire.collective.group import And, Average, Group, Max, Min, Or, Product, Sum, Xor
 from fusewire.collective.ticket import Ticket
 from fusewire.p2p import Endpoint, Error
@@ -116,8 +116,7 @@ def _rank_of_environment() -> int:
 
 def hosts_of(addresses: Sequence[str]) -> list[int]:
     """A number for each rank; ranks whose addresses name the same host have the same number."""
-    hosts = [address.rpartition(":")[0] for address in addresses]
-    return [hosts.index(host) for host in hosts]
+    return numbered([address.rpartition(":")[0] for address in addresses])
 
 
 def is_initialized() -> bool:

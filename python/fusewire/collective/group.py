@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fusewire import _native
-from fusewire._joining import make_group
+from fusewire._bootstrap import make_group
 from fusewire._native import CollectiveSpec, Piece, check, finalize_among, library, nanoseconds
 from fusewire.collective.arrays import Array, ends, merge, shares
 from fusewire.collective.names import key_of, part_of, sizes_of

@@ -24,7 +24,7 @@ from ray.util.collective.collective_group.base_collective_group import BaseGroup
 from ray.util.collective.types import ReduceOp
 
 from fusewire import machine
-from fusewire._joining import endpoint_of_environment
+from fusewire._bootstrap import endpoint_of_environment, numbered
 from fusewire.collective.arrays import Array
 from fusewire.collective.group import Group, Max, Min, Product, Sum
 from fusewire.p2p import Endpoint, Peer
@@ -190,9 +190,8 @@ class _Meeting:
             if members := self._all(plan):
                 break
         pairs = [(one["name"], one["address"]) for one in members]
-        hosts = [one["host"] for one in members]
-        numbers = [hosts.index(one) for one in hosts]
-        return endpoint, Group.make(endpoint, self._name, pairs, self._rank, hosts=numbers), pairs
+        hosts = numbered([one["host"] for one in members])
+        return endpoint, Group.make(endpoint, self._name, pairs, self._rank, hosts=hosts), pairs
 
     def forget(self) -> None:
         for key in (f"ask/{self._rank}", f"at/{self._rank}", *(("plan", "all") if self._rank == 0 else ())):

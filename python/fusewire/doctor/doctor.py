@@ -24,16 +24,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fusewire import machine, settings
-from fusewire.cli.commands import USAGE_ERROR, ours, ours_of, seconds
+from fusewire.cli.commands import USAGE_ERROR, ours, seconds
 from fusewire.cli.text import printable
 from fusewire.doctor import network, survey
+from fusewire.doctor.network import CHILD_S, ChildError, addresses_of, said_by_child
 from fusewire.doctor.report import FAIL, NOTE, OK, WARN, Check, show
 from fusewire.pages import with_page
 from fusewire.secret import MAKE, SECRET, SECRET_FILE, SecretError, secret_of_environment
 from fusewire.tf import plugin, protocol
 from fusewire.version import VERSION
 
-SELFTEST_S = 90  # on a slow disk, TensorFlow takes half of this to start
 FILES_WANTED = 4096  # descriptors: in a cluster of hundreds of tasks, a server holds several for each task
 POLLING_CORES = 4  # with fewer, threads that never sleep take processor time from TensorFlow
 LOCAL_LINE = "127.0.0.1 localhost"
@@ -122,7 +122,7 @@ def self_test() -> Report:
     command = ours("fusewire.doctor.selftest")
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "1"}
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SELFTEST_S, check=False)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=CHILD_S, check=False)
         out, error, status = done.stdout, done.stderr, done.returncode
     except subprocess.TimeoutExpired as late:
         out, error = (text.decode(errors="replace") if text else "" for text in (late.stdout, late.stderr))
@@ -133,7 +133,7 @@ def self_test() -> Report:
             facts |= json.loads(line)
     tail = "\n".join(error.strip().splitlines()[-5:])
     if status is None:
-        return Report(facts, f"did not end within {SELFTEST_S} s", tail)
+        return Report(facts, f"did not end within {CHILD_S} s", tail)
     if status < 0:
         return Report(facts, f"was ended by {signal.Signals(-status).name}", tail)
     return Report(facts, f"ended with exit code {status}" if status else "", tail)
@@ -238,22 +238,10 @@ for wire in ("tcp", "shm", "ucx"):
 def check_wires(environment: Mapping[str, str]) -> Check:
     """Tries each transport, in a separate process because third-party libraries are loaded for it."""
     try:
-        done = subprocess.run(
-            ours_of(TRY_WIRES),
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=SELFTEST_S,
-            check=False,
-        )
-        tried = {wire: (works, text) for wire, works, text in map(json.loads, done.stdout.splitlines())}
-    except (subprocess.TimeoutExpired, ValueError) as error:
-        return Check("wires", WARN, f"could not be tested: {error}", plugin.reinstall_command())
-    if done.returncode != 0:
-        tail = "\n".join(done.stderr.strip().splitlines()[-3:])
-        return Check("wires", WARN, f"could not be tested:\n{tail}", plugin.reinstall_command())
-    setting = next(setting for setting in settings.SETTINGS if setting.name == "FUSEWIRE_TRANSPORT")
-    wanted = setting.value(environment)[0].replace("rdma", "ucx")
+        tried = {wire: (works, text) for wire, works, text in said_by_child(TRY_WIRES, environment=environment)}
+    except ChildError as error:
+        return Check("wires", WARN, f"could not be tested:{error}", plugin.reinstall_command())
+    wanted = settings.named("FUSEWIRE_TRANSPORT").value(environment)[0].replace("rdma", "ucx")
     rdma = tried["ucx"][0] and "no RDMA" not in tried["ucx"][1]
     used = f"{wanted}, set by FUSEWIRE_TRANSPORT"
     if wanted == "auto":
@@ -284,12 +272,10 @@ def check_protection(environment: Mapping[str, str]) -> Check:
         checked = settings.is_on("FUSEWIRE_CHECKSUM", environment)
         value = "no TLS; checksums" if checked else "no TLS and no checksums: the network is trusted"
         return Check("protection", OK, value)
-    command = ours_of(TRY_TLS)
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SELFTEST_S, check=False)
-        works, text = json.loads(done.stdout)
-    except (subprocess.TimeoutExpired, ValueError) as error:
-        return Check("protection", WARN, f"TLS could not be tested: {error}", plugin.reinstall_command())
+        [(works, text)] = said_by_child(TRY_TLS, environment=environment)
+    except ChildError as error:
+        return Check("protection", WARN, f"TLS could not be tested:{error}", plugin.reinstall_command())
     if not works:
         return Check("protection", FAIL, f"TLS: {text}", "fix the file or the setting that it names")
     if settings.is_disabled():
@@ -349,8 +335,7 @@ def check_cores(environment: Mapping[str, str]) -> Iterator[Check]:
     yield Check("cores", OK, f"{value}; a server has {reactors} reactor{'s' if reactors > 1 else ''} by default")
     cores = machine.processors() if quota is None else min(machine.processors(), quota)
     for name in ("FUSEWIRE_PS_REACTORS", "FUSEWIRE_WORKER_REACTORS"):
-        setting = next(setting for setting in settings.SETTINGS if setting.name == name)
-        wanted, origin = setting.value(environment)
+        wanted, origin = settings.named(name).value(environment)
         if origin == "default":
             continue
         if not wanted.isdigit():
@@ -441,10 +426,6 @@ def check_host_name() -> Check:
         where = "a server of a cluster that uses this name listens on every interface, or where FUSEWIRE_BIND says"
         return Check("host name", NOTE, f"{listed} on this machine: {where}")
     return Check("host name", OK, listed)
-
-
-def addresses_of(host: str) -> list[str]:
-    return sorted({str(info[4][0]) for info in socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)})
 
 
 def check_tf_config(environment: Mapping[str, str]) -> Iterator[Check]:

@@ -8,6 +8,7 @@ import re
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from fusewire import machine, settings
 from fusewire.cli.commands import ours_of
@@ -17,8 +18,7 @@ from fusewire.tf import plugin
 
 Row = tuple[str, str, str, str]  # name, status, value, fix: a Check of doctor.py
 PORTS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
-ASK_S = 30  # a name is resolved
-# In a process of its own: the library may be what is broken.
+CHILD_S = 90  # on a slow disk, TensorFlow takes half of this to start
 LISTENING_ADDRESS = """
 import json
 import sys
@@ -44,8 +44,7 @@ def rows(environment: Mapping[str, str]) -> Iterator[Row]:
 
 def _value(name: str, environment: Mapping[str, str]) -> str:
     """The value that is set; "" if none is."""
-    setting = next(setting for setting in settings.SETTINGS if setting.name == name)
-    value, origin = setting.value(environment)
+    value, origin = settings.named(name).value(environment)
     return "" if origin == "default" else value
 
 
@@ -62,14 +61,11 @@ def _hosts(environment: Mapping[str, str]) -> tuple[str | None, list[str]]:
             for job, tasks in config["cluster"].items()
         }
         task = config["task"]
-        own = _host_of(cluster[task["type"]][str(task["index"])])
-        return own, [_host_of(address) for tasks in cluster.values() for address in tasks.values()]
+        own = cluster[task["type"]][str(task["index"])]
+        addresses = [own, *(address for tasks in cluster.values() for address in tasks.values())]
+        host, *others = [printable(_host_and_port(str(address))[0]) for address in addresses]
+        return host, others
     return None, []
-
-
-def _host_of(address: object) -> str:
-    host = str(address).rpartition(":")[0].strip("[]")
-    return printable(host)
 
 
 def _says_loopback(host: str) -> bool:
@@ -104,13 +100,30 @@ def _bind(environment: Mapping[str, str], host: str | None, hosts: list[str]) ->
     return place, (name, OK, f"{origin}: {where}", "")
 
 
+class ChildError(Exception):
+    """A child process has not said what it was to say."""
+
+
+def said_by_child(code: str, *arguments: str, environment: Mapping[str, str] | None = None) -> list[Any]:
+    """What Python code prints, a JSON value in each line. A process of its own runs it: the libraries that it loads may
+    be what is broken. ChildError."""
+    try:
+        done = subprocess.run(
+            ours_of(code, *arguments), env=environment, capture_output=True, text=True, timeout=CHILD_S, check=False
+        )
+        said = [json.loads(line) for line in done.stdout.splitlines()]
+    except (subprocess.TimeoutExpired, ValueError) as error:
+        raise ChildError(f" {error}") from error
+    if done.returncode != 0:
+        raise ChildError("\n" + "\n".join(done.stderr.strip().splitlines()[-3:]))
+    return said
+
+
 def _listening_address(asked: str) -> tuple[str | None, str]:
     """(the address in numbers, None if there is none; why, "" if the library can't be asked)."""
     try:
-        command = ours_of(LISTENING_ADDRESS, asked)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_S, check=False)
-        place, error = json.loads(done.stdout)
-    except (subprocess.TimeoutExpired, ValueError):
+        [(place, error)] = said_by_child(LISTENING_ADDRESS, asked)
+    except ChildError:
         return None, ""
     return place, error
 
@@ -165,7 +178,7 @@ def _advertise(environment: Mapping[str, str], host: str | None, port: int) -> R
     if outside in ("*", "0.0.0.0", "::") or outside.lower().startswith("fe80:"):
         return name, FAIL, f"{origin} names no one machine: a server does not start", fix
     try:
-        found = sorted({str(info[4][0]) for info in socket.getaddrinfo(outside, None, proto=socket.IPPROTO_TCP)})
+        found = addresses_of(outside)
     except OSError as error:
         return name, FAIL, f"{origin}: {outside} does not resolve here: {error}", fix
     told = f"{outside}, and {at}" if own_port is None else machine.at_port(outside, own_port)
@@ -174,6 +187,10 @@ def _advertise(environment: Mapping[str, str], host: str | None, port: int) -> R
         value += "\nwith a port of its own, the port behind it should be fixed too"
         return name, WARN, value, f"export FUSEWIRE_PORTS={own_port}, and forward the port outside to it"
     return name, OK, value, ""
+
+
+def addresses_of(host: str) -> list[str]:
+    return sorted({str(info[4][0]) for info in socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)})
 
 
 def _host_and_port(said: str) -> tuple[str, int | None]:

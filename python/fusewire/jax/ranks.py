@@ -20,8 +20,8 @@ from jax._src import distributed, xla_bridge
 from fusewire import _native, collective, machine
 from fusewire._native import KINDS, CollectiveSpec, nanoseconds
 from fusewire.collective import Group
+from fusewire.jax.bootstrap import meet
 from fusewire.jax.library import library
-from fusewire.jax.meeting import meet
 from fusewire.p2p import Endpoint
 from fusewire.pages import with_page
 

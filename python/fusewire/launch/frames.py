@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The frames between a launcher and its agents: on another host, or in a process of the same job (meeting.py).
+"""The frames between a launcher and its agents: on another host, or in a process of the same job (bootstrap.py).
 
 An agent on another host begins with a line, which the launcher finds behind whatever the host's shell prints first:
 
@@ -21,8 +21,8 @@ Frames follow in both directions. Both ends have the same version, or the launch
 | ENDED | agent | JSON: [status, why]; why is "" unless the task could not be started |
 | FINISH, BYE | launcher, agent | nothing: the launcher wants the rest of the output; that was all |
 | PING, PONG | launcher, agent | nothing: each end gives up if it hears nothing for long |
-| CHALLENGE, WELCOME, REFUSED | rank 0 | JSON: see meeting.py |
-| OFFER | another rank | JSON: see meeting.py |
+| CHALLENGE, WELCOME, REFUSED | rank 0 | JSON: see bootstrap.py |
+| OFFER | another rank | JSON: see bootstrap.py |
 
 Over ssh, nobody else can write. Elsewhere, each frame is followed by 32 bytes that seal it: HMAC-SHA256, by a key of
 this connection and direction, of the number of the frame (u64, from 0 on) and the frame.

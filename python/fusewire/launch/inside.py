@@ -4,7 +4,7 @@
 The processes meet at rank 0. Each tells its address and a port that is free there; rank 0 makes the cluster of that,
 and runs the job: the other processes are its agents. So servers end when the workers are done, and all tasks end when
 one fails, whatever the launcher does in such cases. Each process keeps its own command and prints by itself. What the
-agents and rank 0 say to each other proves that both know FUSEWIRE_SECRET, if it is set (meeting.py).
+agents and rank 0 say to each other proves that both know FUSEWIRE_SECRET, if it is set (bootstrap.py).
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from fusewire.cli.text import printable
 from fusewire.launch.agent import Agent, Reporter
 from fusewire.launch.bootstrap import PROOF_S, Guest, Joined, MeetError, join
 from fusewire.launch.guard import PASSED_ON
-from fusewire.launch.job import Here, Job, Limits, Task
+from fusewire.launch.job import Here, Job, Limits, Place, tasks_of
 from fusewire.launch.launchers import Seat
 from fusewire.launch.loop import Loop
 from fusewire.launch.output import COLOURS, Lines, Screen
@@ -135,14 +135,9 @@ def _lead(meeting: Meeting, limits: Limits, screen: Screen, port: int) -> int:
         for answer in answers:  # a process that reaches rank 0 over loopback is on its host
             host = str(answer["address"])
             addresses.append(machine.at_port(own if machine.is_loopback(host) else host, int(answer["port"])))
-        environments = plan.environments(addresses[: plan.listening()])
-        here = Here(loop, meeting.command, limits.live)
-        tasks = []
-        for rank, ((job, index), its) in enumerate(zip(plan.tasks(), environments, strict=True)):
-            if rank == 0:
-                tasks.append(Task(job, index, plan.is_alone(job), here, {**meeting.environment, **its}))
-            else:
-                tasks.append(Task(job, index, plan.is_alone(job), followers[rank], its))
+        places: list[Place] = [Here(loop, meeting.command, limits.live), *(followers[rank] for rank in range(1, size))]
+        shared = [meeting.environment, *[{}] * (size - 1)]
+        tasks = tasks_of(plan, places, addresses[: plan.listening()], shared)
         screen.say(f"{plan}, in {size} processes that another launcher has started")
         return Job(tasks, loop, screen, limits).run()
 

@@ -19,6 +19,7 @@ from fusewire.cli.text import FAILURE
 from fusewire.launch.live import Live
 from fusewire.launch.loop import Loop, signal_name
 from fusewire.launch.output import COLOURS, LastLines, Lines, Log, Screen
+from fusewire.launch.plan import Plan
 from fusewire.launch.processes import (
     DRAIN_S,
     GRACE_S,
@@ -180,6 +181,18 @@ class Task:
         else:
             how = f"ended by signal {-self.status} ({signal_name(-self.status)})"
         return f"{how} after {self.ended - self.started:.1f} s"
+
+
+def tasks_of(
+    plan: Plan, places: Sequence[Place], addresses: Sequence[str], shared: Sequence[Mapping[str, str]]
+) -> list[Task]:
+    """The tasks of a plan, each at its place. `addresses`: of the first ones, see Plan.listening(). `shared`: what each
+    one's environment has beside its own variables."""
+    environments = plan.environments(addresses)
+    return [
+        Task(job, index, plan.is_alone(job), place, {**others, **its})
+        for (job, index), place, others, its in zip(plan.tasks(), places, shared, environments, strict=True)
+    ]
 
 
 @dataclasses.dataclass(frozen=True)

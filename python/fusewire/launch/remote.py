@@ -6,7 +6,8 @@ import os
 import queue
 import select
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fusewire.cli.text import printable
@@ -214,6 +215,16 @@ class Remote:
             self.close()
         else:
             raise frames.FrameError(f"kind {kind} of a frame is not expected now")
+
+
+def await_answers(loop: Loop, remotes: Sequence[Remote], limit_s: float) -> None:
+    """Until each has answered or failed, a signal has arrived, or the time is over."""
+    until = time.monotonic() + limit_s
+    while not all(one.is_ready or one.error for one in remotes) and not loop.signals:
+        left = until - time.monotonic()
+        if left <= 0:
+            break
+        loop.turn(left)
 
 
 def _is_port(value: Any) -> bool:

@@ -12,7 +12,7 @@ from fusewire import machine
 from fusewire.cli.commands import USAGE_ERROR, count, port, seconds
 from fusewire.cli.text import is_terminal
 from fusewire.launch import guard, inside, launchers, ssh
-from fusewire.launch.job import Here, Job, Limits, Task
+from fusewire.launch.job import Here, Job, Limits, tasks_of
 from fusewire.launch.loop import Loop
 from fusewire.launch.output import Screen, open_log_folder
 from fusewire.launch.plan import (
@@ -172,7 +172,7 @@ def add_inside_to(group: "argparse._ArgumentGroup") -> None:
 def call_run(options: argparse.Namespace) -> int:
     screen = Screen()
     try:
-        plan, words, hosts = parse_plan(options)
+        plan, hosts = parse_plan(options)
         if options.inside:
             return run_inside_launcher(options, screen)
         name, siblings = launchers.sibling_processes(os.environ)
@@ -183,11 +183,10 @@ def call_run(options: argparse.Namespace) -> int:
             )
         limits = limits_of(options, screen)
         shared = variables(options.env, os.environ, elsewhere=bool(hosts))
-        plain = isinstance(plan, Ranks)
         if hosts:
             guard.split()
-            return run_at(hosts, plan, words, plain, shared, limits, options, screen)
-        command = command_of(words, plain)
+            return run_at(hosts, plan, {**passed_on(os.environ), **shared}, limits, options, screen)
+        command = command_of(words_of(options), isinstance(plan, Ranks))
     except ValueError as error:
         screen.say(with_page(str(error), "inside" if options.inside else "options"))
         return USAGE_ERROR
@@ -195,9 +194,9 @@ def call_run(options: argparse.Namespace) -> int:
     return run_here(plan, command, screen, limits, shared, options.port_base)
 
 
-def parse_plan(options: argparse.Namespace) -> tuple[Plan, list[str], list[Host]]:
-    """What is to run, its command, and the hosts, if any. ValueError if an option makes no sense."""
-    words = words_of(options)
+def parse_plan(options: argparse.Namespace) -> tuple[Plan, list[Host]]:
+    """What is to run, and the hosts, if any. ValueError if an option makes no sense."""
+    words_of(options)  # an error there comes first
     if options.hosts and options.hostfile:
         raise ValueError("both --hosts and --hostfile are given. Fix: leave one of them out")
     hosts: list[Host] = []
@@ -206,7 +205,7 @@ def parse_plan(options: argparse.Namespace) -> tuple[Plan, list[str], list[Host]
             hosts = hosts_of_list(options.hosts)
         elif options.hostfile is not None:
             hosts = hosts_of_file(options.hostfile)
-    return plan_of(options, 1 if options.workers is None else options.workers), words, hosts
+    return plan_of(options, 1 if options.workers is None else options.workers), hosts
 
 
 def words_of(options: argparse.Namespace) -> list[str]:
@@ -249,12 +248,9 @@ def run_here(
     loop = Loop()
     try:
         with loop.signals_handled(), free_ports(plan.listening(), port_base) as ports:
-            here = Here(loop, command, limits.live)
-            environments = plan.environments(local_addresses(ports))
-            tasks = [
-                Task(job, index, plan.is_alone(job), here, {**os.environ, **shared, **its})
-                for (job, index), its in zip(plan.tasks(), environments, strict=True)
-            ]
+            places = [Here(loop, command, limits.live)] * len(plan.tasks())
+            environment = {**os.environ, **shared}
+            tasks = tasks_of(plan, places, local_addresses(ports), [environment] * len(places))
             return Job(tasks, loop, screen, limits).run()
     except PortError as error:
         screen.fail(with_page(str(error), "ports"))
@@ -269,28 +265,25 @@ def run_ranks(ranks: int, command: Command, screen: Screen) -> int:
 def run_at(
     hosts: list[Host],
     plan: Plan,
-    words: list[str],
-    plain: bool,
     shared: dict[str, str],
     limits: Limits,
     options: argparse.Namespace,
     screen: Screen,
 ) -> int:
-    """On other hosts."""
+    """On other hosts: an agent is started on each through ssh; it reserves ports, and starts the tasks."""
     places = plan.places(hosts)
     used = [host for number, host in enumerate(hosts) if number in places]  # the others are left alone
     places = [used.index(hosts[number]) for number in places]
     listening = places[: plan.listening()]
-    request = {"folder": os.getcwd(), "words": words, "plain": plain, "port_base": options.port_base}
-    request["progress"] = limits.live
-    command = shlex.split(options.ssh) or ["ssh"]
-    python = options.python or sys.executable
+    request = {"folder": os.getcwd(), "words": words_of(options), "plain": isinstance(plan, Ranks)}
+    request |= {"port_base": options.port_base, "progress": limits.live}
+    way = ssh.Ssh(
+        shlex.split(options.ssh) or ["ssh"], options.python or sys.executable, options.host_timeout or HOST_TIMEOUT_S
+    )
     loop = Loop()
     with loop.signals_handled(), contextlib.ExitStack() as stack:
         ports = [listening.count(number) for number in range(len(used))]
-        agents = ssh.connect(
-            loop, screen, used, ports, request, command, python, options.host_timeout or HOST_TIMEOUT_S
-        )
+        agents = ssh.connect(loop, screen, used, way, ports, request)
         if loop.signals:
             return INTERRUPTED + loop.signals[0]
         if not agents:
@@ -298,13 +291,9 @@ def run_at(
         for agent in agents:
             stack.callback(agent.close)
         free = [iter((agent.answer or {})["ports"]) for agent in agents]
-        named = [ssh.address_of(host, command) for host in used]
+        named = [ssh.address_of(host, way.words) for host in used]
         addresses = [machine.at_port(named[number], next(free[number])) for number in listening]
-        environments = plan.environments(addresses)
-        tasks = [
-            Task(job, index, plan.is_alone(job), agents[number], {**passed_on(os.environ), **shared, **its})
-            for (job, index), number, its in zip(plan.tasks(), places, environments, strict=True)
-        ]
+        tasks = tasks_of(plan, [agents[number] for number in places], addresses, [shared] * len(places))
         screen.say(f"{plan}, on {len(used)} host{'s' if len(used) > 1 else ''}; Ctrl-C ends them all")
         for number, host in enumerate(used):
             names = [task.name for task, place in zip(tasks, places, strict=True) if place == number]

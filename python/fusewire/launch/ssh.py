@@ -2,6 +2,7 @@
 """Hosts that are reached through OpenSSH: one connection to each, and an agent at its other end."""
 
 import contextlib
+import dataclasses
 import functools
 import math
 import os
@@ -10,7 +11,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,7 +19,7 @@ from fusewire.launch.guard import die_with
 from fusewire.launch.loop import READ_BYTES, Loop
 from fusewire.launch.output import Screen
 from fusewire.launch.plan import Host
-from fusewire.launch.remote import Remote
+from fusewire.launch.remote import Remote, await_answers
 from fusewire.pages import with_page
 from fusewire.version import VERSION
 
@@ -40,19 +40,26 @@ HELP = (
 )
 
 
+@dataclasses.dataclass(frozen=True)
+class Ssh:
+    """How hosts are reached: the words of the ssh command, the Python of the hosts, and how long they may be silent."""
+
+    words: Sequence[str]
+    python: str
+    limit_s: float
+
+
 class SshHost(Remote):
     """One host, its ssh process, and what ssh and the agent print on their standard error."""
 
-    def __init__(
-        self, loop: Loop, host: Host, words: Sequence[str], python: str, silence_s: float, request: Mapping[str, Any]
-    ):
+    def __init__(self, loop: Loop, host: Host, ssh: Ssh, request: Mapping[str, Any]):
         self.host = host
-        self._words = words
-        self._python = python
+        self._ssh = ssh
         self._said = b""
-        options = ["-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={math.ceil(silence_s)}"]
+        options = ["-T", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={math.ceil(ssh.limit_s)}"]
+        agent = shlex.join(ours("fusewire.launch.agent", python=ssh.python))
         self._process = subprocess.Popen(
-            [*words, *options, host.login, f"exec {shlex.join(ours('fusewire.launch.agent', python=python))}"],
+            [*ssh.words, *options, host.login, f"exec {agent}"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -65,7 +72,7 @@ class SshHost(Remote):
         loop.watch(self._errors, self._hear)
         streams = (self._process.stdout.fileno(), os.dup(self._process.stdin.fileno()))
         self._process.stdin.close()
-        super().__init__(loop, streams, silence_s, request, self._why_ended)
+        super().__init__(loop, streams, ssh.limit_s, request, self._why_ended)
 
     def close(self) -> None:
         super().close()
@@ -94,7 +101,8 @@ class SshHost(Remote):
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(ENDED_S)
         self._hear()
-        return why_ended(self.host, self._process.poll(), self.last_words(), self._python, self._words, self.is_ready)
+        said = self.last_words()
+        return why_ended(self.host, self._process.poll(), said, self._ssh.python, self._ssh.words, self.is_ready)
 
 
 def why_ended(
@@ -135,38 +143,24 @@ def address_of(host: Host, ssh: Sequence[str]) -> str:
 
 
 def connect(
-    loop: Loop,
-    screen: Screen,
-    hosts: Sequence[Host],
-    ports: Sequence[int],
-    request: Mapping[str, Any],
-    ssh: Sequence[str],
-    python: str,
-    limit_s: float,
+    loop: Loop, screen: Screen, hosts: Sequence[Host], ssh: Ssh, ports: Sequence[int], request: Mapping[str, Any]
 ) -> list[SshHost]:
     """Agents at all hosts, each with so many ports. An empty list, and an error for each host that fails, if not all
-    answer within limit_s."""
-    if shutil.which(ssh[0]) is None:
-        words = f"there is no command {ssh[0]}. Fix: apt-get install openssh-client, or name another by --ssh"
+    answer in time."""
+    if shutil.which(ssh.words[0]) is None:
+        words = f"there is no command {ssh.words[0]}. Fix: apt-get install openssh-client, or name another by --ssh"
         screen.fail(with_page(words, "hosts"))
         return []
-    agents = []
-    for host, count in zip(hosts, ports, strict=True):
-        agents.append(SshHost(loop, host, ssh, python, limit_s, {**request, "ports": count}))
+    agents = [SshHost(loop, host, ssh, {**request, "ports": count}) for host, count in zip(hosts, ports, strict=True)]
     for agent in agents:
         agent.begin()
-    until = time.monotonic() + limit_s + LATE_S
-    while not all(agent.is_ready or agent.error for agent in agents) and not loop.signals:
-        left = until - time.monotonic()
-        if left <= 0:
-            break
-        loop.turn(left)
+    await_answers(loop, agents, ssh.limit_s + LATE_S)
     for agent in agents:
         if not agent.is_ready and not agent.error and not loop.signals:
             said = "; ssh said: " + agent.last_words()[-1] if agent.last_words() else ""
             agent.give_up(
-                f"no answer within {limit_s:g} s{said}. Fix: try `{shlex.join(ssh)} {agent.host.login}`, or raise "
-                "--host-timeout"
+                f"no answer within {ssh.limit_s:g} s{said}. Fix: try `{shlex.join(ssh.words)} {agent.host.login}`, or "
+                "raise --host-timeout"
             )
     failed = [agent for agent in agents if agent.error]
     for agent in failed:

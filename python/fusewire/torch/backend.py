@@ -14,8 +14,8 @@ from torch._C import _distributed_c10d as c10d
 
 from fusewire._native import forks, library
 from fusewire.torch import profiling, recorder
+from fusewire.torch.bootstrap import Membership, meet
 from fusewire.torch.collectives import Collectives
-from fusewire.torch.meeting import Membership, meet
 from fusewire.torch.messages import wrong_size
 from fusewire.torch.rank import nanoseconds_of
 from fusewire.torch.tensors import Made, memory_of, readable

@@ -1,19 +1,61 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""What modules with groups need to join one: the place where an endpoint listens, the table of algorithms, and the
-options of a group for the C API. No NumPy."""
+"""What the bootstrap of a group needs, whatever store the ranks find each other through: the plan of rank 0, the place
+where an endpoint listens, the table of algorithms, and the options of a group for the C API. No NumPy."""
 
 import ctypes
 import os
 import pathlib
+import secrets
+import socket
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from fusewire import machine, settings
-from fusewire._native import GroupOptions, check, library
+from fusewire._native import CODES, GroupOptions, check, library
 from fusewire.p2p import Endpoint, Error, Tls, listening_address
 from fusewire.pages import with_page
+from fusewire.secret import secret_of_environment
 
 WIRES = ("auto", "tcp", "shm", "ucx", "rdma")
+
+
+def make_plan(framework: str, *, is_local: bool) -> dict[str, Any]:
+    """What rank 0 tells the others: the cluster and its secret, and whether all are on one host. A secret of the
+    settings stays there."""
+    cluster = os.environ.get("FUSEWIRE_CLUSTER") or f"{framework}-{secrets.token_hex(8)}"
+    return {"cluster": cluster, "secret": None if secret_of_environment() else secrets.token_hex(16), "local": is_local}
+
+
+def endpoint_of_plan(name: str, plan: dict[str, Any], host: str) -> Endpoint:
+    """This rank's endpoint, at a free port of the host."""
+    secret = plan["secret"] or secret_of_environment()
+    return endpoint_of_environment(name, machine.at_port(host, 0), plan["cluster"], secret)
+
+
+def published(endpoint: Endpoint, host: Callable[[], str]) -> str:
+    """The address under which the others find it: not 0.0.0.0, on which it may listen; then it is at the host."""
+    listens, _, port = endpoint.address.rpartition(":")
+    if listens.strip("[]") not in ("", "0.0.0.0", "::", "*"):
+        return endpoint.address
+    return machine.at_port(host(), int(port))
+
+
+def own_address(candidates: Iterable[str | None]) -> str:
+    """The first of these addresses of this machine that other hosts can reach. Error: none."""
+    for address in candidates:
+        if address and not machine.is_loopback(address) and machine.may_bind(address):
+            return address
+    raise Error(
+        CODES.index("unavailable"),
+        f"unavailable: no address of this machine ({socket.gethostname()}) is known that other hosts could reach; set "
+        "FUSEWIRE_BIND to an interface (eth0), an address or a network (10.0.0.0/8)",
+    )
+
+
+def numbered(hosts: Sequence[str]) -> list[int]:
+    """A number for each rank; ranks of the same host have the same number."""
+    return [hosts.index(host) for host in hosts]
 
 
 def place_of_environment(address: str) -> str:

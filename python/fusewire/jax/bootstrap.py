@@ -7,22 +7,18 @@ every process   fusewire/at/RANK     name and address of its endpoint
 """
 
 import json
-import os
-import secrets
 import socket
 import time
 from typing import Any
 
 import jax
 
-from fusewire import machine
-from fusewire._joining import endpoint_of_environment, table_of_environment
+from fusewire import _bootstrap, machine
 from fusewire._native import CODES
 from fusewire.collective import Group
 from fusewire.p2p import Endpoint, Error
-from fusewire.secret import secret_of_environment
 
-_TIMEOUT, _UNAVAILABLE = CODES.index("timeout"), CODES.index("unavailable")
+_TIMEOUT = CODES.index("timeout")
 
 
 def meet(client: Any, rank: int, size: int, coordinator: str, limit_s: float) -> tuple[Endpoint, Group, Any]:
@@ -32,17 +28,17 @@ def meet(client: Any, rank: int, size: int, coordinator: str, limit_s: float) ->
     book.write(f"here/{rank}", {"host": host})
     if rank == 0:
         hosts = {one["host"] for one in book.of_all("here")}
-        book.write("plan", _plan(is_local=len(hosts) == 1))
+        book.write("plan", _bootstrap.make_plan("jax", is_local=len(hosts) == 1))
     plan = book.read("plan", 0)
-    endpoint = _endpoint(rank, plan, coordinator)
+    own_host = _host(plan, coordinator)
+    endpoint = _bootstrap.endpoint_of_plan(f"jax:{rank}", plan, own_host)
     try:
-        address = _published(endpoint, plan, coordinator)
+        address = _bootstrap.published(endpoint, lambda: own_host)
         book.write(f"at/{rank}", {"name": endpoint.name, "address": address, "host": host})
         entries = book.of_all("at")
         members = [(one["name"], one["address"]) for one in entries]
-        named = [one["host"] for one in entries]
-        numbers = [named.index(one) for one in named]
-        group = Group.make(endpoint, "jax", members, rank, hosts=numbers, table=table_of_environment())
+        numbers = _bootstrap.numbered([one["host"] for one in entries])
+        group = Group.make(endpoint, "jax", members, rank, hosts=numbers, table=_bootstrap.table_of_environment())
     except BaseException:
         endpoint.close()
         raise
@@ -77,38 +73,12 @@ class _Book:
         return [self.read(f"{what}/{rank}", rank) for rank in range(self._size)]
 
 
-def _plan(*, is_local: bool) -> dict[str, Any]:
-    # A secret of the settings stays there.
-    secret = None if secret_of_environment() else secrets.token_hex(16)
-    cluster = os.environ.get("FUSEWIRE_CLUSTER") or f"jax-{secrets.token_hex(8)}"
-    return {"cluster": cluster, "secret": secret, "local": is_local}
-
-
-def _endpoint(rank: int, plan: dict[str, Any], coordinator: str) -> Endpoint:
-    host = machine.loopback() if plan["local"] else _own_address(coordinator)
-    secret = plan["secret"] or secret_of_environment()
-    return endpoint_of_environment(f"jax:{rank}", machine.at_port(host, 0), plan["cluster"], secret)
-
-
-def _published(endpoint: Endpoint, plan: dict[str, Any], coordinator: str) -> str:
-    """The address under which the others find it: not 0.0.0.0, on which it may listen."""
-    host, _, port = endpoint.address.rpartition(":")
-    if host.strip("[]") not in ("", "0.0.0.0", "::", "*"):
-        return endpoint.address
-    return machine.at_port(machine.loopback() if plan["local"] else _own_address(coordinator), int(port))
-
-
-def _own_address(coordinator: str) -> str:
+def _host(plan: dict[str, Any], coordinator: str) -> str:
     """The address of this machine that faces the coordinator, or that its own name stands for."""
-    name = socket.gethostname()
+    if plan["local"]:
+        return machine.loopback()
     target = machine.host_and_port(coordinator)
-    for host in (target[0] if target else None, name):
-        for address in machine.addresses_of(host) if host else ():
-            found = machine.facing(address)
-            if found and not machine.is_loopback(found) and machine.may_bind(found):
-                return found
-    raise Error(
-        _UNAVAILABLE,
-        f"unavailable: no address of this machine ({name}) is known that the other processes could reach; set "
-        "FUSEWIRE_BIND to an interface (eth0), an address or a network (10.0.0.0/8)",
+    names = [target[0] if target else "", socket.gethostname()]
+    return _bootstrap.own_address(
+        machine.facing(address) for name in names if name for address in machine.addresses_of(name)
     )

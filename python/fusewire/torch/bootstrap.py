@@ -24,11 +24,9 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fusewire import machine
-from fusewire._joining import endpoint_of_environment, make_group, table_of_environment
+from fusewire import _bootstrap, machine
 from fusewire._native import CODES, forks, library
 from fusewire.p2p import Endpoint, Error
-from fusewire.secret import secret_of_environment
 from fusewire.torch import messages
 from fusewire.torch.errors import TIMEOUT, error_of, last_error
 
@@ -84,7 +82,7 @@ _forks = forks()
 
 def meet(store: Any, rank: int, size: int, group_id: str, timeout: datetime.timedelta) -> Membership:
     """Waits until all ranks are there. An error names those that did not come."""
-    table = _explained(table_of_environment)
+    table = _explained(_bootstrap.table_of_environment)
     book = _Book(store, rank, size, group_id, timeout)
     host = machine.host_identity()
     book.write(f"here/{rank}", {"host": host})
@@ -94,13 +92,13 @@ def meet(store: Any, rank: int, size: int, group_id: str, timeout: datetime.time
     plan = book.read("plan")
     place = _enter(plan)
     try:
-        book.write(f"at/{rank}", {"name": place.endpoint.name, "address": _published(place), "host": host})
+        address = _bootstrap.published(place.endpoint, lambda: _host(place.is_local))
+        book.write(f"at/{rank}", {"name": place.endpoint.name, "address": address, "host": host})
         entries = book.of_all("at")
         members = [(entry["name"], entry["address"]) for entry in entries]
-        hosts = [entry["host"] for entry in entries]
-        numbers = [hosts.index(one) for one in hosts]
+        numbers = _bootstrap.numbered([entry["host"] for entry in entries])
         with _as_torch():
-            group = make_group(place.endpoint, plan["name"], members, rank, hosts=numbers, table=table)
+            group = _bootstrap.make_group(place.endpoint, plan["name"], members, rank, hosts=numbers, table=table)
     except BaseException:
         _leave(place, plan["name"])
         raise
@@ -186,9 +184,7 @@ def _plan(group_id: str, *, is_local: bool) -> dict[str, Any]:
                 cluster, secret = place.cluster, place.secret
                 break
         else:
-            cluster = cluster or f"torch-{secrets.token_hex(8)}"
-            secret = None if secret_of_environment() else secrets.token_hex(16)
-    # A secret of the settings stays there.
+            return {**_bootstrap.make_plan("torch", is_local=is_local), "name": name, "number": number}
     return {"cluster": cluster, "secret": secret, "local": is_local, "name": name, "number": number}
 
 
@@ -207,34 +203,19 @@ def _enter(plan: dict[str, Any]) -> _Place:
 
 
 def _endpoint(plan: dict[str, Any]) -> Endpoint:
-    host = machine.loopback() if plan["local"] else own_address()
     with _as_torch():
         name = f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(3)}"
-        secret = plan["secret"] or secret_of_environment()
-        return endpoint_of_environment(name, machine.at_port(host, 0), plan["cluster"], secret)
+        return _bootstrap.endpoint_of_plan(name, plan, _host(plan["local"]))
 
 
-def _published(place: _Place) -> str:
-    """The address under which the other ranks find it: not 0.0.0.0, on which it may listen."""
-    host, _, port = place.endpoint.address.rpartition(":")
-    if host.strip("[]") not in ("", "0.0.0.0", "::", "*"):
-        return place.endpoint.address
-    return machine.at_port(machine.loopback() if place.is_local else own_address(), int(port))
-
-
-def own_address() -> str:
-    """An address of this machine that other hosts can reach: that of its route to MASTER_ADDR, or the one that its own
-    name stands for, or that of its default route."""
-    name = socket.gethostname()
-    candidates = [_route_to(os.environ.get("MASTER_ADDR")), *machine.addresses_of(name), _route_to("192.0.2.1")]
-    for address in candidates:
-        if address and not machine.is_loopback(address) and machine.may_bind(address):
-            return address
-    raise error_of(
-        CODES.index("unavailable"),
-        f"unavailable: no address of this machine ({name}) is known that other hosts could reach; set FUSEWIRE_BIND to "
-        "an interface (eth0), an address or a network (10.0.0.0/8)",
-    )
+def _host(is_local: bool) -> str:
+    """An address of this machine that the other ranks can reach: that of its route to MASTER_ADDR, or the one that its
+    own name stands for, or that of its default route."""
+    if is_local:
+        return machine.loopback()
+    own = machine.addresses_of(socket.gethostname())
+    with _as_torch():
+        return _bootstrap.own_address([_route_to(os.environ.get("MASTER_ADDR")), *own, _route_to("192.0.2.1")])
 
 
 def _route_to(name: str | None) -> str | None:
