@@ -309,7 +309,7 @@ def test_operations_that_all_overlap_cost_a_bounded_time():
     row = dict(zip(answers.COLUMNS, RING["ring"][0], strict=True))
     tape.operations = {number: {**row, "id": number} for number in range(50_000)}
     begun = time.monotonic()
-    assert len(list(trace.lanes_of(tape))) == 50_000
+    assert len(list(trace.tracks_of(tape))) == 50_000
     assert time.monotonic() - begun < 20
 
 

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.once
 
 PACKAGE = ROOT / "python/fusewire"
 # The folders that a folder may import, besides the modules on the ground floor and itself.
-GROUND = {"version", "settings", "machine", "pages", "secret", "telling"}
+GROUND = {"version", "settings", "machine", "pages", "secret", "reporting"}
 ARROWS = {
     "_native": set(),
     "_arrays": {"_native"},

@@ -107,15 +107,15 @@ def test_which_interpreter(tmp_path, monkeypatch):
 def test_what_a_program_tells_goes_to_the_pipe_and_never_waits():
     code = """
 import os, fusewire
-from fusewire import telling
+from fusewire import reporting
 fusewire.progress(1)  # outside of `fusewire run`
 read, write = os.pipe()
-telling.use_pipe(write)
-telling.STEP_EVERY_S = 0.0
+reporting.use_pipe(write)
+reporting.STEP_EVERY_S = 0.0
 fusewire.progress(7)
-telling.tell_serving()
+reporting.report_serving()
 print(os.read(read, 100))
-telling.use_pipe(write)
+reporting.use_pipe(write)
 for step in range(100000):  # nobody reads
     fusewire.progress(step)
 os.close(read)
@@ -128,15 +128,15 @@ fusewire.progress(8)
 def test_steps_come_at_most_ten_times_a_second():
     code = """
 import os, time, fusewire
-from fusewire import telling
+from fusewire import reporting
 read, write = os.pipe()
-telling.use_pipe(write)
+reporting.use_pipe(write)
 begun = time.monotonic()
 for step in range(1000):
     fusewire.progress(step)
 took_s = time.monotonic() - begun
 lines = os.read(read, 65536).splitlines()
-print(lines[0] == b"step 0", len(lines) <= 1 + took_s / telling.STEP_EVERY_S)
+print(lines[0] == b"step 0", len(lines) <= 1 + took_s / reporting.STEP_EVERY_S)
 """
     done = run_to_end([sys.executable, "-c", code], pathlib.Path.cwd(), clean_environment())
     assert done.ok() == "True True\n"

@@ -43,8 +43,8 @@ class FusewireGroup(BaseGroup):  # type: ignore[misc]
 
     def __init__(self, world_size: int, rank: int, group_name: str) -> None:
         super().__init__(world_size, rank, group_name)
-        self._meeting = _Meeting(group_name, rank, world_size, time.monotonic() + self.meeting_s)
-        self._endpoint, self._group, self._members = self._meeting.meet()
+        self._bootstrap = _Bootstrap(group_name, rank, world_size, time.monotonic() + self.meeting_s)
+        self._endpoint, self._group, self._members = self._bootstrap.join()
         self._tag = int.from_bytes(hashlib.blake2b(group_name.encode(), digest_size=8).digest(), "little") >> 1
         self._peers: dict[int, Peer] = {}
 
@@ -57,7 +57,7 @@ class FusewireGroup(BaseGroup):  # type: ignore[misc]
         return True
 
     def destroy_group(self) -> None:
-        self._meeting.forget()
+        self._bootstrap.forget()
         self._group.close()
         self._endpoint.close()
 
@@ -160,7 +160,7 @@ def _plain(array: Any) -> Any:
 # ---- how the ranks find each other ----
 
 
-class _Meeting:
+class _Bootstrap:
     """Through the store, in which a dead group of the same name may have left its words:
 
     every rank   ask/RANK   a number of its own, new each time
@@ -174,7 +174,7 @@ class _Meeting:
         self._rank, self._size, self._deadline = rank, size, deadline
         self._number = secrets.token_hex(8)
 
-    def meet(self) -> tuple[Endpoint, Group, list[tuple[str, str]]]:
+    def join(self) -> tuple[Endpoint, Group, list[tuple[str, str]]]:
         self._write(f"ask/{self._rank}", self._number)
         plan: dict[str, Any] = {}
         endpoint: Endpoint | None = None

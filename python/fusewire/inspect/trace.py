@@ -48,7 +48,7 @@ def call(options: argparse.Namespace) -> int:
     asked = seeing.ask_all(places)
     for process in asked:
         if not process.status and process.state != "dead":
-            tell(f"{', '.join(process.tasks) or process.place} is left out: it {seeing.how(process.state)}")
+            warn(f"{', '.join(process.tasks) or process.place} is left out: it {seeing.how(process.state)}")
     answering = [process.place for process in asked if process.status]
     if not answering:
         print(f"fusewire trace: no task answers. Fix: see `fusewire why` (see {page('no task')})", file=sys.stderr)
@@ -57,7 +57,7 @@ def call(options: argparse.Namespace) -> int:
         tapes = list(pool.map(lambda place: record(place, options.seconds), answering))
     for tape in tapes:
         if tape.error:
-            tell(f"{tape.name} is shown only in part: it {seeing.how(tape.error)}")
+            warn(f"{tape.name} is shown only in part: it {seeing.how(tape.error)}")
     tapes = [tape for tape in tapes if tape.operations]
     events = list(events_of(tapes))
     text = json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}, separators=(",", ":"))
@@ -73,7 +73,7 @@ def call(options: argparse.Namespace) -> int:
     return 0
 
 
-def tell(words: str) -> None:
+def warn(words: str) -> None:
     print(f"fusewire trace: {printable(words, LINE_MAX)}", file=sys.stderr)
 
 
@@ -138,7 +138,7 @@ def clock_of(place: Place, ends: float) -> tuple[int, int]:
 
 
 def events_of(tapes: Sequence[Tape]) -> Iterator[dict[str, Any]]:
-    """The events of Chrome's format: a process for each of ours, and in it lanes for each kind and peer."""
+    """The events of Chrome's format: a process for each of ours, and in it tracks for each kind and peer."""
     begins = [each["begun_ns"] - tape.offset_ns for tape in tapes for each in tape.operations.values()]
     zero_ns = min(begins, default=0)
     flows: dict[str, list[tuple[str, dict[str, Any], float]]] = collections.defaultdict(list)
@@ -150,9 +150,9 @@ def events_of(tapes: Sequence[Tape]) -> Iterator[dict[str, Any]]:
             "tid": 0,
             "args": {"name": f"{tape.name} ({tape.pid})"},
         }
-        for lane, (title, operations) in enumerate(lanes_of(tape), 1):
-            yield {"ph": "M", "name": "thread_name", "pid": number, "tid": lane, "args": {"name": title}}
-            yield {"ph": "M", "name": "thread_sort_index", "pid": number, "tid": lane, "args": {"sort_index": lane}}
+        for track, (title, operations) in enumerate(tracks_of(tape), 1):
+            yield {"ph": "M", "name": "thread_name", "pid": number, "tid": track, "args": {"name": title}}
+            yield {"ph": "M", "name": "thread_sort_index", "pid": number, "tid": track, "args": {"sort_index": track}}
             for each in operations:
                 tag = tape.tags[each["tag"]]
                 begun, landed, ended = (
@@ -165,7 +165,7 @@ def events_of(tapes: Sequence[Tape]) -> Iterator[dict[str, Any]]:
                     "name": tag["name"] if not each["failed"] else f"{tag['name']} (failed)",
                     "cat": tag["kind"],
                     "pid": number,
-                    "tid": lane,
+                    "tid": track,
                     "ts": begun,
                     "dur": max(0.0, ended - begun),
                     "args": {key: each[key] for key in ("step", "bytes")} | {"peer": tag["peer"]},
@@ -193,27 +193,27 @@ def arrows_of(flows: Mapping[str, Sequence[tuple[str, dict[str, Any], float]]]) 
             yield arrow | {"pid": event["pid"], "tid": event["tid"]} | ({"bp": "e"} if phase == "f" else {})
 
 
-def lanes_of(tape: Tape) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
-    """The operations of a process in lanes, in none of which two overlap: (title, operations by time)."""
+def tracks_of(tape: Tape) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
+    """The operations of a process in tracks, in none of which two overlap: (title, operations by time)."""
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = collections.defaultdict(list)
     for each in tape.operations.values():
         tag = tape.tags[each["tag"]]
         groups[tag["kind"], tag["task"], tag["peer"]].append(each)
     for (kind, _, peer), operations in sorted(groups.items()):
-        lanes: list[list[Mapping[str, Any]]] = []
-        busy: list[tuple[int, int]] = []  # (end of its last operation, lane), a heap
-        free: list[int] = []  # lanes, a heap
+        tracks: list[list[Mapping[str, Any]]] = []
+        busy: list[tuple[int, int]] = []  # (end of its last operation, track), a heap
+        free: list[int] = []  # tracks, a heap
         for each in sorted(operations, key=lambda one: one["begun_ns"]):
             while busy and busy[0][0] <= each["begun_ns"]:
                 heapq.heappush(free, heapq.heappop(busy)[1])
             if not free:
-                lanes.append([])
-            lane = heapq.heappop(free) if free else len(lanes) - 1
-            lanes[lane].append(each)
-            heapq.heappush(busy, (_end_of(each), lane))
-        for number, row in enumerate(lanes, 1):
+                tracks.append([])
+            track = heapq.heappop(free) if free else len(tracks) - 1
+            tracks[track].append(each)
+            heapq.heappush(busy, (_end_of(each), track))
+        for number, row in enumerate(tracks, 1):
             title = f"{kind} {peer}".strip()
-            yield (title if len(lanes) == 1 else f"{title} #{number}"), row
+            yield (title if len(tracks) == 1 else f"{title} #{number}"), row
 
 
 def _end_of(operation: Mapping[str, Any]) -> int:

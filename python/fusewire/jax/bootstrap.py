@@ -21,21 +21,21 @@ from fusewire.p2p import Endpoint, Error
 _TIMEOUT = CODES.index("timeout")
 
 
-def meet(client: Any, rank: int, size: int, coordinator: str, limit_s: float) -> tuple[Endpoint, Group, Any]:
+def join(client: Any, rank: int, size: int, coordinator: str, limit_s: float) -> tuple[Endpoint, Group, Any]:
     """The endpoint, the group and its members. Waits for all processes; an error names the one that is missing."""
-    book = _Book(client, rank, size, limit_s)
+    records = _Records(client, rank, size, limit_s)
     host = machine.host_identity()
-    book.write(f"here/{rank}", {"host": host})
+    records.write(f"here/{rank}", {"host": host})
     if rank == 0:
-        hosts = {one["host"] for one in book.of_all("here")}
-        book.write("plan", _bootstrap.make_plan("jax", is_local=len(hosts) == 1))
-    plan = book.read("plan", 0)
+        hosts = {one["host"] for one in records.of_all("here")}
+        records.write("plan", _bootstrap.make_plan("jax", is_local=len(hosts) == 1))
+    plan = records.read("plan", 0)
     own_host = _host(plan, coordinator)
     endpoint = _bootstrap.endpoint_of_plan(f"jax:{rank}", plan, own_host)
     try:
         address = _bootstrap.published(endpoint, lambda: own_host)
-        book.write(f"at/{rank}", {"name": endpoint.name, "address": address, "host": host})
-        entries = book.of_all("at")
+        records.write(f"at/{rank}", {"name": endpoint.name, "address": address, "host": host})
+        entries = records.of_all("at")
         members = [(one["name"], one["address"]) for one in entries]
         numbers = _bootstrap.numbered([one["host"] for one in entries])
         group = Group.make(endpoint, "jax", members, rank, hosts=numbers, table=_bootstrap.table_of_environment())
@@ -45,7 +45,7 @@ def meet(client: Any, rank: int, size: int, coordinator: str, limit_s: float) ->
     return endpoint, group, members
 
 
-class _Book:
+class _Records:
     """What the processes write into the store."""
 
     def __init__(self, client: Any, rank: int, size: int, limit_s: float) -> None:

@@ -138,10 +138,10 @@ class Agent:
             self._loop.forget(self._source)
             self._lost = True
             return
-        self._silence.heard()
-        self._hear(data)
+        self._silence.reset()
+        self._take_frames(data)
 
-    def _hear(self, data: bytes) -> None:
+    def _take_frames(self, data: bytes) -> None:
         try:
             for kind, task, said in self._decoder.feed(data):
                 self._take(kind, task, said)

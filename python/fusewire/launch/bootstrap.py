@@ -47,7 +47,7 @@ COMES, LEADS = "comes", "leads"  # the roles
 UNKNOWN = f"it does not know the secret. Fix: set the same {SECRET} for all processes of the job"
 
 
-class MeetError(Exception):
+class BootstrapError(Exception):
     """The processes of the job don't find together; the text says why, and what to do."""
 
 
@@ -68,7 +68,7 @@ def proves(secret: str, role: str, nonces: tuple[str, str], said: Mapping[str, A
     return hmac.compare_digest(prove(secret, role, nonces, rest).encode(), said["proof"].encode())
 
 
-class Guest:
+class Candidate:
     """At rank 0's end: a connection until it has proved itself (`offer`), is refused (`why`), or `until` is over."""
 
     def __init__(self, loop: Loop, line: socket.socket, secret: str):
@@ -178,7 +178,7 @@ class Joined:
 
 def join(host: str, port: int, limit_s: float, secret: str, offer: Mapping[str, Any]) -> Joined:
     """`offer` is what this process says of itself, beside its addresses. Comes again if rank 0 is not there yet, or has
-    no time; MeetError after limit_s, or if rank 0 refuses."""
+    no time; BootstrapError after limit_s, or if rank 0 refuses."""
     until = time.monotonic() + limit_s
     while True:
         try:
@@ -189,10 +189,10 @@ def join(host: str, port: int, limit_s: float, secret: str, offer: Mapping[str, 
                 line.close()
                 raise
         except FrameError as error:
-            raise MeetError(f"rank 0 sends invalid frames: {error}. Fix: choose another port") from error
+            raise BootstrapError(f"rank 0 sends invalid frames: {error}. Fix: choose another port") from error
         except OSError as error:
             if time.monotonic() > until:
-                raise MeetError(
+                raise BootstrapError(
                     f"rank 0 is not reached at {machine.at_port(host, port)} for {limit_s:g} s: {error}. Fix: see what "
                     "it has printed; if it is on another host, name that one by --meet; raise --host-timeout if it "
                     "starts slowly"
@@ -216,7 +216,9 @@ def _prove(line: socket.socket, secret: str, offer: Mapping[str, Any]) -> Joined
     decoder.expect({frames.WELCOME, frames.REFUSED})
     welcome = _next(line, decoder)
     if secret and not proves(secret, LEADS, nonces, welcome):
-        raise MeetError(f"rank 0 does not know the secret. Fix: set the same {SECRET} for all processes of the job")
+        raise BootstrapError(
+            f"rank 0 does not know the secret. Fix: set the same {SECRET} for all processes of the job"
+        )
     decoder.seal_with(seal_of(secret, LEADS, nonces), frames.OF_LAUNCHER)
     line.settimeout(None)
     silence_s = frames.silence_s(welcome["silence_s"])
@@ -230,7 +232,7 @@ def _next(line: socket.socket, decoder: Decoder) -> Mapping[str, Any]:
     while True:
         for kind, _, said in decoder.feed(data):
             if kind == frames.REFUSED:
-                raise MeetError(f"rank 0 refuses this process: {printable(said['why'])}")
+                raise BootstrapError(f"rank 0 refuses this process: {printable(said['why'])}")
             return dict(said)
         if time.monotonic() > until:
             raise TimeoutError("it says nothing")

@@ -233,7 +233,7 @@ class Silence:
         self.seconds = 0.0
         self._last = time.monotonic()
 
-    def heard(self) -> None:
+    def reset(self) -> None:
         self.seconds = 0.0
 
     def turn(self) -> None:

@@ -20,10 +20,10 @@ from typing import NoReturn
 from fusewire import machine
 from fusewire.cli.text import printable
 from fusewire.launch.agent import Agent, Reporter
-from fusewire.launch.bootstrap import PROOF_S, Guest, Joined, MeetError, join
+from fusewire.launch.bootstrap import PROOF_S, BootstrapError, Candidate, Joined, join
 from fusewire.launch.guard import PASSED_ON
 from fusewire.launch.job import Here, Job, Limits, Place, tasks_of
-from fusewire.launch.launchers import Seat
+from fusewire.launch.launchers import RankInfo
 from fusewire.launch.loop import Loop
 from fusewire.launch.output import COLOURS, Lines, Screen
 from fusewire.launch.plan import Plan, PortError, free_ports
@@ -40,10 +40,10 @@ TOLD = {"TF_CONFIG", protocol.VARIABLE, "FUSEWIRE_RANK", "FUSEWIRE_RANK_ADDRESSE
 
 
 @dataclasses.dataclass(frozen=True)
-class Meeting:
+class Bootstrap:
     """What this process knows before it meets the others."""
 
-    seat: Seat
+    info: RankInfo
     plan: Plan
     command: Command
     environment: Mapping[str, str]
@@ -52,7 +52,7 @@ class Meeting:
 
     @property
     def port(self) -> int:
-        return self.port_base or self.seat.port
+        return self.port_base or self.info.port
 
     @property
     def secret(self) -> str:
@@ -80,16 +80,16 @@ def exec_program(command: Command, environment: dict[str, str], protocol_name: s
     os.execvpe(words[0], words, environment)
 
 
-def run_inside(meeting: Meeting, limits: Limits, screen: Screen) -> int:
+def run_inside(bootstrap: Bootstrap, limits: Limits, screen: Screen) -> int:
     """This process's part of the job. Returns the exit code."""
-    rank = meeting.seat.rank
-    port = None if meeting.port_base is None else meeting.port_base + 1 + rank
+    rank = bootstrap.info.rank
+    port = None if bootstrap.port_base is None else bootstrap.port_base + 1 + rank
     try:
         with free_ports(1, port) as ports:
             if rank == 0:
-                return _lead(meeting, limits, screen, ports[0])
-            return _follow(meeting, screen, ports[0])
-    except (PortError, MeetError) as error:
+                return _lead(bootstrap, limits, screen, ports[0])
+            return _follow(bootstrap, screen, ports[0])
+    except (PortError, BootstrapError) as error:
         screen.fail(with_page(f"rank {rank}: {error}", "inside"))
         return NOT_STARTED
 
@@ -97,20 +97,20 @@ def run_inside(meeting: Meeting, limits: Limits, screen: Screen) -> int:
 class Follower(Remote):
     """Another process of the job, at rank 0's end. Both have proved themselves."""
 
-    def __init__(self, loop: Loop, guest: Guest, live: bool):
-        self._line: socket.socket | None = guest.line
-        decoder, seal = guest.welcome(live, SILENCE_S)
+    def __init__(self, loop: Loop, candidate: Candidate, live: bool):
+        self._line: socket.socket | None = candidate.line
+        decoder, seal = candidate.welcome(live, SILENCE_S)
         super().__init__(
             loop,
-            (guest.line.fileno(), os.dup(guest.line.fileno())),
+            (candidate.line.fileno(), os.dup(candidate.line.fileno())),
             SILENCE_S,
             {},
             lambda: "its process has ended. Fix: see what it has printed",
         )
         self._noise, self._decoder, self._seal = None, decoder, seal
-        assert guest.offer is not None
-        self.answer = guest.offer
-        self.rank = int(guest.offer["rank"])
+        assert candidate.offer is not None
+        self.answer = candidate.offer
+        self.rank = int(candidate.offer["rank"])
 
     def close(self) -> None:
         if self._line is not None:
@@ -121,11 +121,11 @@ class Follower(Remote):
             self._line = None
 
 
-def _lead(meeting: Meeting, limits: Limits, screen: Screen, port: int) -> int:
+def _lead(bootstrap: Bootstrap, limits: Limits, screen: Screen, port: int) -> int:
     loop = Loop()
-    plan, size = meeting.plan, meeting.seat.size
+    plan, size = bootstrap.plan, bootstrap.info.size
     with loop.signals_handled(), contextlib.ExitStack() as stack:
-        followers = _gather(meeting, limits.live, loop, screen, stack)
+        followers = _gather(bootstrap, limits.live, loop, screen, stack)
         if loop.signals:
             return INTERRUPTED + loop.signals[0]
         answers = [followers[rank].answer or {} for rank in range(1, size)]
@@ -135,93 +135,96 @@ def _lead(meeting: Meeting, limits: Limits, screen: Screen, port: int) -> int:
         for answer in answers:  # a process that reaches rank 0 over loopback is on its host
             host = str(answer["address"])
             addresses.append(machine.at_port(own if machine.is_loopback(host) else host, int(answer["port"])))
-        places: list[Place] = [Here(loop, meeting.command, limits.live), *(followers[rank] for rank in range(1, size))]
-        shared = [meeting.environment, *[{}] * (size - 1)]
+        places: list[Place] = [
+            Here(loop, bootstrap.command, limits.live),
+            *(followers[rank] for rank in range(1, size)),
+        ]
+        shared = [bootstrap.environment, *[{}] * (size - 1)]
         tasks = tasks_of(plan, places, addresses[: plan.listening()], shared)
         screen.say(f"{plan}, in {size} processes that another launcher has started")
         return Job(tasks, loop, screen, limits).run()
 
 
 def _gather(
-    meeting: Meeting, live: bool, loop: Loop, screen: Screen, stack: contextlib.ExitStack
+    bootstrap: Bootstrap, live: bool, loop: Loop, screen: Screen, stack: contextlib.ExitStack
 ) -> dict[int, Follower]:
     """Waits until all other processes have come. They stay open until the stack ends."""
-    size, found = meeting.seat.size, dict[int, Follower]()
-    guests: list[Guest] = []  # the oldest first
-    listener = _listen(meeting.port, size)
-    doorman = Doorman(screen)
+    size, found = bootstrap.info.size, dict[int, Follower]()
+    candidates: list[Candidate] = []  # the oldest first
+    listener = _listen(bootstrap.port, size)
+    admission = Admission(screen)
 
     def take() -> None:
         with contextlib.suppress(OSError):
             line, _ = listener.accept()
-            guests.append(Guest(loop, line, meeting.secret))
+            candidates.append(Candidate(loop, line, bootstrap.secret))
 
     loop.watch(listener, take)
-    until = time.monotonic() + meeting.limit_s
+    until = time.monotonic() + bootstrap.limit_s
     try:
         while len(found) < size - 1 and not loop.signals:
             now = time.monotonic()
             if now > until:
                 missing = [str(rank) for rank in range(1, size) if rank not in found]
-                raise MeetError(
-                    f"of {size} processes, {len(missing)} have not come within {meeting.limit_s:g} s: rank "
+                raise BootstrapError(
+                    f"of {size} processes, {len(missing)} have not come within {bootstrap.limit_s:g} s: rank "
                     f"{', '.join(missing[:20])}. Fix: see what they have printed; raise --host-timeout if they start "
                     "slowly"
                 )
             loop.turn(min(1.0, max(0.0, until - now)))
-            for guest in doorman.decided(guests, size + STRANGERS):
-                if _has_place(guest, found, size):
-                    follower = Follower(loop, guest, live)
+            for candidate in admission.decided(candidates, size + STRANGERS):
+                if _has_place(candidate, found, size):
+                    follower = Follower(loop, candidate, live)
                     stack.callback(follower.close)
                     follower.begin()
                     found[follower.rank] = follower
                 else:
-                    doorman.tell(guest)
+                    admission.report(candidate)
     finally:
         loop.forget(listener)
         listener.close()
-        for guest in guests:
-            guest.close()
+        for candidate in candidates:
+            candidate.close()
     return found
 
 
-class Doorman:
+class Admission:
     """Sees to it that connections that prove nothing keep no other out, and that they don't fill the screen."""
 
     def __init__(self, screen: Screen):
         self._screen = screen
         self._told = 0
 
-    def decided(self, guests: list[Guest], most: int) -> list[Guest]:
+    def decided(self, candidates: list[Candidate], most: int) -> list[Candidate]:
         """Removes those that have proved themselves, or are refused. The oldest of more than `most` give way."""
         now = time.monotonic()
-        open_ = [guest for guest in guests if not guest.is_decided]
-        for guest in open_[: max(0, len(open_) - most)]:
-            guest.refuse("it has not proved itself, and others have come since")
-        for guest in open_:
-            if not guest.is_decided and now > guest.until:
-                guest.refuse(f"it has not proved itself within {PROOF_S:g} s")
-        decided = [guest for guest in guests if guest.is_decided]
-        guests[:] = [guest for guest in guests if not guest.is_decided]
+        open_ = [candidate for candidate in candidates if not candidate.is_decided]
+        for candidate in open_[: max(0, len(open_) - most)]:
+            candidate.refuse("it has not proved itself, and others have come since")
+        for candidate in open_:
+            if not candidate.is_decided and now > candidate.until:
+                candidate.refuse(f"it has not proved itself within {PROOF_S:g} s")
+        decided = [candidate for candidate in candidates if candidate.is_decided]
+        candidates[:] = [candidate for candidate in candidates if not candidate.is_decided]
         return decided
 
-    def tell(self, guest: Guest) -> None:
+    def report(self, candidate: Candidate) -> None:
         self._told += 1
         if self._told <= STRANGERS_TOLD:
-            self._screen.say(f"a connection is closed: {guest.why}")
+            self._screen.say(f"a connection is closed: {candidate.why}")
         if self._told == STRANGERS_TOLD:
             self._screen.say("more such connections are closed without a word")
 
 
-def _has_place(guest: Guest, found: dict[int, Follower], size: int) -> bool:
+def _has_place(candidate: Candidate, found: dict[int, Follower], size: int) -> bool:
     """Whether this is the process of a rank that has not come yet. It is refused otherwise."""
-    if guest.offer is None:
+    if candidate.offer is None:
         return False
-    rank = guest.offer["rank"]
-    if not 0 < rank < size or (rank in found and not found[rank].error) or guest.offer["size"] != size:
-        guest.refuse(
-            f"it says it is rank {rank} of {guest.offer['size']}, which is no free place of {size}. Fix: if it is of "
-            "another job, choose another --port-base for one of them"
+    rank = candidate.offer["rank"]
+    if not 0 < rank < size or (rank in found and not found[rank].error) or candidate.offer["size"] != size:
+        candidate.refuse(
+            f"it says it is rank {rank} of {candidate.offer['size']}, which is no free place of {size}. Fix: if it is "
+            "of another job, choose another --port-base for one of them"
         )
         return False
     return True
@@ -231,7 +234,7 @@ def _listen(port: int, size: int) -> socket.socket:
     try:
         listener = machine.bound_everywhere(port)
     except OSError as error:
-        raise MeetError(
+        raise BootstrapError(
             f"port {port}, at which the processes are to meet, can't be opened: {error.strerror}. Fix: choose another "
             "--port-base, the same for all processes"
         ) from error
@@ -262,10 +265,10 @@ class Printer(Reporter):
 class Following(Agent):
     """This process's end of the connection to rank 0. Both have proved themselves."""
 
-    def __init__(self, joined: Joined, meeting: Meeting, printer: list[Lines]):
+    def __init__(self, joined: Joined, bootstrap: Bootstrap, printer: list[Lines]):
         super().__init__(os.dup(joined.line.fileno()), os.dup(joined.line.fileno()))
-        self._command = meeting.command
-        self._environment = meeting.environment
+        self._command = bootstrap.command
+        self._environment = bootstrap.environment
         self._decoder, self._seal = joined.decoder, joined.seal
         self._silence_s = joined.silence_s
         self._is_open = True  # nothing is left to ask
@@ -274,11 +277,11 @@ class Following(Agent):
         self.printer = Printer(self, 0, printer)
 
     def _begin(self) -> None:
-        self._hear(b"")  # what has come behind rank 0's proof
+        self._take_frames(b"")  # what has come behind rank 0's proof
 
     def _start(self, task: int, environment: dict[str, str]) -> None:
         if strange := set(environment) - TOLD:  # LD_PRELOAD would run another program than ours
-            raise MeetError(f"rank 0 sets {printable(', '.join(sorted(strange)), 80)}, which it may not set")
+            raise BootstrapError(f"rank 0 sets {printable(', '.join(sorted(strange)), 80)}, which it may not set")
         super()._start(task, {**self._environment, **environment})
 
     def _reporter(self, task: int) -> Listener:
@@ -286,18 +289,18 @@ class Following(Agent):
         return self.printer
 
 
-def _follow(meeting: Meeting, screen: Screen, port: int) -> int:
-    rank = meeting.seat.rank
-    job, index = meeting.plan.tasks()[rank]
-    name = job if meeting.plan.is_alone(job) else f"{job}:{index}"
+def _follow(bootstrap: Bootstrap, screen: Screen, port: int) -> int:
+    rank = bootstrap.info.rank
+    job, index = bootstrap.plan.tasks()[rank]
+    name = job if bootstrap.plan.is_alone(job) else f"{job}:{index}"
     lines = [
         Lines(name, COLOURS[rank % len(COLOURS)], screen, stream, lambda _: None)
         for stream in (screen.out, screen.error)
     ]
-    offer = {"rank": rank, "size": meeting.seat.size, "port": port}
-    joined = join(meeting.seat.host, meeting.port, meeting.limit_s, meeting.secret, offer)
+    offer = {"rank": rank, "size": bootstrap.info.size, "port": port}
+    joined = join(bootstrap.info.host, bootstrap.port, bootstrap.limit_s, bootstrap.secret, offer)
     with joined.line:
-        following = Following(joined, meeting, lines)
+        following = Following(joined, bootstrap, lines)
         code = following.run()
     if code != 0:
         words = f"rank {rank} ({name}): rank 0 has closed the connection. Fix: see what it has printed"

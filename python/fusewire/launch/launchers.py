@@ -14,7 +14,7 @@ PORTS, FIRST_PORT = 20000, 10000  # below those that the kernel assigns by itsel
 
 
 @dataclasses.dataclass(frozen=True)
-class Seat:
+class RankInfo:
     """The place of this process in its job. All processes of the job meet at rank 0's host."""
 
     rank: int
@@ -26,7 +26,7 @@ class Seat:
 Variables = Mapping[str, str]
 
 
-def seat_of(kind: str, environment: Variables, meet: str | None) -> Seat:
+def rank_info(kind: str, environment: Variables, meet: str | None) -> RankInfo:
     """`kind` is a key of KINDS. `meet` is --meet, HOST[:PORT]. ValueError if the variables are not there."""
     rank, size, host, port = KINDS[kind](environment)
     if meet:
@@ -38,7 +38,7 @@ def seat_of(kind: str, environment: Variables, meet: str | None) -> Seat:
         raise ValueError(
             f"{kind} does not say on which host rank 0 is. Fix: --meet HOST, with the name or address of that host"
         )
-    return Seat(rank, size, host, port)
+    return RankInfo(rank, size, host, port)
 
 
 def found_kind(environment: Variables) -> str:

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from fusewire import telling
+from fusewire import reporting
 from fusewire.cli.commands import ours
 from fusewire.launch.guard import OF_SIGNALS, become_subreaper, children, die_with, kill_children
 from fusewire.launch.loop import READ_BYTES, Loop
@@ -151,7 +151,7 @@ class Processes:
     def start(self, command: Command, environment: Mapping[str, str], listener: Listener) -> Running:
         report_read, report_write = os.pipe()
         # A program that is not run by our own part, as a rank, finds the pipe in its environment.
-        tells = {} if PIPE in command.words else {telling.VARIABLE: telling.name_of(report_write)}
+        tells = {} if PIPE in command.words else {reporting.VARIABLE: reporting.name_of(report_write)}
         try:
             process = subprocess.Popen(
                 command.with_pipe(report_write),
@@ -226,9 +226,9 @@ class Processes:
         running.lines = rest[:REPORT_BYTES_MAX]
         for line in lines:
             word, _, number = line.partition(b" ")
-            if line == telling.SERVES:
+            if line == reporting.SERVES:
                 running.listener.on_serving()
-            elif word == telling.STEP and REPORTED.fullmatch(number):
+            elif word == reporting.STEP and REPORTED.fullmatch(number):
                 running.steps.add(int(number))
 
     def _watch(self, stream: Any, told: Callable[[bytes], None]) -> None:

@@ -2,7 +2,7 @@
 """Runs a Python program for `fusewire run`: loads the plug-in, then runs the program as Python itself would.
 
 Its arguments are PIPE program.py argument..., also PIPE -m module argument... and PIPE -c code argument... PIPE is an
-open descriptor, on which the task tells the launcher how it is: see telling.py.
+open descriptor, on which the task tells the launcher how it is: see reporting.py.
 """
 
 import builtins
@@ -15,13 +15,13 @@ from collections.abc import Callable
 from typing import Any
 
 import fusewire
-from fusewire import telling
+from fusewire import reporting
 from fusewire.tf import patching, protocol
 
 
 def main() -> None:
     pipe = int(sys.argv[1])
-    telling.use_pipe(pipe)
+    reporting.use_pipe(pipe)
     prepare()
     run(sys.argv[2:])
 
@@ -38,7 +38,7 @@ def prepare() -> None:
     from tensorflow.python.training import server_lib
 
     def join(original: Callable[..., Any], self: Any) -> Any:
-        telling.tell_serving()
+        reporting.report_serving()
         return original(self)
 
     patching.replace(server_lib.Server, "join", join)

@@ -165,7 +165,7 @@ class Remote:
         if not data:
             self._give_up(self._explain())
             return
-        self._silence.heard()
+        self._silence.reset()
         try:
             if self._noise is not None:
                 data = self._greet(self._noise + data)

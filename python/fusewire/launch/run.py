@@ -313,10 +313,10 @@ def run_inside_launcher(options: argparse.Namespace, screen: Screen) -> int:
     command = command_of(words, options.ranks is not None)
     if kind == TF:
         inside.exec_program(command, {**os.environ, **shared}, options.protocol)
-    seat = launchers.seat_of(kind, os.environ, options.meet)
-    meeting = inside.Meeting(
-        seat,
-        plan_inside(options, seat.size, kind),
+    info = launchers.rank_info(kind, os.environ, options.meet)
+    bootstrap = inside.Bootstrap(
+        info,
+        plan_inside(options, info.size, kind),
         command,
         {**os.environ, **shared},
         options.port_base,
@@ -324,7 +324,7 @@ def run_inside_launcher(options: argparse.Namespace, screen: Screen) -> int:
     )
     limits = limits_of(options, screen)
     guard.split()
-    return inside.run_inside(meeting, limits, screen)
+    return inside.run_inside(bootstrap, limits, screen)
 
 
 def plan_inside(options: argparse.Namespace, size: int, kind: str) -> Plan:

@@ -69,7 +69,7 @@ class SshHost(Remote):
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self._errors = self._process.stderr
         os.set_blocking(self._errors.fileno(), False)
-        loop.watch(self._errors, self._hear)
+        loop.watch(self._errors, self._read_errors)
         streams = (self._process.stdout.fileno(), os.dup(self._process.stdin.fileno()))
         self._process.stdin.close()
         super().__init__(loop, streams, ssh.limit_s, request, self._why_ended)
@@ -89,7 +89,7 @@ class SshHost(Remote):
         lines = self._said.decode(errors="replace").splitlines()
         return [line.strip() for line in lines if line.strip() and not line.startswith("Warning: ")]
 
-    def _hear(self) -> None:
+    def _read_errors(self) -> None:
         data = b""
         with contextlib.suppress(OSError):
             data = os.read(self._errors.fileno(), READ_BYTES)
@@ -100,7 +100,7 @@ class SshHost(Remote):
     def _why_ended(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(ENDED_S)
-        self._hear()
+        self._read_errors()
         said = self.last_words()
         return why_ended(self.host, self._process.poll(), said, self._ssh.python, self._ssh.words, self.is_ready)
 

@@ -15,6 +15,8 @@ from fusewire.mpi.buffers import Buffer, buffer
 from fusewire.mpi.messages import ANY_SOURCE, Mail, Request, Status
 from fusewire.mpi.ops import SUM, Op
 
+__all__ = ["COMM_NULL", "COMM_SELF", "COMM_WORLD", "IN_PLACE", "UNDEFINED", "Comm"]
+
 UNDEFINED = -32766
 _MOST_NUMBERS = 1 << 29
 

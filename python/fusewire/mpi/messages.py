@@ -18,6 +18,8 @@ from fusewire import collective
 from fusewire.mpi.buffers import buffer
 from fusewire.p2p import Operation, Peer
 
+__all__ = ["ANY_SOURCE", "PROC_NULL", "Request", "Status"]
+
 ANY_SOURCE, PROC_NULL = -2, -1
 TAG_MAX = (1 << 31) - 1
 _ARRAY, _LENGTH, _OBJECT = range(3)

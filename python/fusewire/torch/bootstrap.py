@@ -80,21 +80,21 @@ _places: list[_Place] = []
 _forks = forks()
 
 
-def meet(store: Any, rank: int, size: int, group_id: str, timeout: datetime.timedelta) -> Membership:
+def join(store: Any, rank: int, size: int, group_id: str, timeout: datetime.timedelta) -> Membership:
     """Waits until all ranks are there. An error names those that did not come."""
     table = _explained(_bootstrap.table_of_environment)
-    book = _Book(store, rank, size, group_id, timeout)
+    records = _Records(store, rank, size, group_id, timeout)
     host = machine.host_identity()
-    book.write(f"here/{rank}", {"host": host})
+    records.write(f"here/{rank}", {"host": host})
     if rank == 0:
-        hosts = [one["host"] for one in book.of_all("here")]
-        book.write("plan", _plan(group_id, is_local=len(set(hosts)) == 1))
-    plan = book.read("plan")
+        hosts = [one["host"] for one in records.of_all("here")]
+        records.write("plan", _plan(group_id, is_local=len(set(hosts)) == 1))
+    plan = records.read("plan")
     place = _enter(plan)
     try:
         address = _bootstrap.published(place.endpoint, lambda: _host(place.is_local))
-        book.write(f"at/{rank}", {"name": place.endpoint.name, "address": address, "host": host})
-        entries = book.of_all("at")
+        records.write(f"at/{rank}", {"name": place.endpoint.name, "address": address, "host": host})
+        entries = records.of_all("at")
         members = [(entry["name"], entry["address"]) for entry in entries]
         numbers = _bootstrap.numbered([entry["host"] for entry in entries])
         with _as_torch():
@@ -121,7 +121,7 @@ def _explained(function: Any) -> Any:
 # ---- the Store ----
 
 
-class _Book:
+class _Records:
     """What the ranks of one group write into the Store."""
 
     def __init__(self, store: Any, rank: int, size: int, group_id: str, timeout: datetime.timedelta) -> None:

@@ -41,7 +41,7 @@ def use_pipe(descriptor: int) -> None:
     _Pipe.descriptor = descriptor
 
 
-def tell_serving() -> None:
+def report_serving() -> None:
     if _Pipe.descriptor is not None:
         with contextlib.suppress(OSError):
             os.set_blocking(_Pipe.descriptor, True)  # the launcher has to learn it
