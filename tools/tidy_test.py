@@ -329,7 +329,7 @@ class ShapeTest(TidyTest):
     def test_words(self):
         self.expect("write at least", self.in_wire("// One at the least."))
         words = f"# {COPYRIGHT}\n# The seat of a process.\n"
-        self.expect('"seat": write rank', {"python/fusewire/launch/more.py": words})
+        self.expect('"seat": write rank', {"python/fusewire/__main__.py": words})
 
     def test_long_file(self):
         self.expect("split it into the two things", self.in_wire("\n" * tidy_tables.FILE_LINES_MAX))
