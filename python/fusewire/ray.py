@@ -26,8 +26,7 @@ from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from fusewire import machine
-from fusewire.cli.commands import ours
-from fusewire.cli.text import is_terminal
+from fusewire.cli import is_terminal, ours
 from fusewire.launch.job import Job, Limits, tasks_of
 from fusewire.launch.loop import READ_BYTES, Loop
 from fusewire.launch.output import Screen

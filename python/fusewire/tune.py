@@ -5,7 +5,7 @@ import argparse
 import pathlib
 import tempfile
 
-from fusewire.cli.commands import USAGE_ERROR, counts, ours, seconds
+from fusewire.cli import USAGE_ERROR, counts, ours, seconds
 from fusewire.launch import guard
 from fusewire.launch.output import Screen
 from fusewire.launch.processes import Command

@@ -9,7 +9,7 @@ import sys
 import pytest
 from conftest import FUSEWIRE, clean_environment, run_to_end
 
-from fusewire.cli.commands import ours
+from fusewire.cli import ours
 
 pytestmark = pytest.mark.once
 TRAP = (

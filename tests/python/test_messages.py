@@ -10,7 +10,7 @@ from conftest import ROOT
 
 from fusewire import __main__ as main
 from fusewire import _native, p2p, pages
-from fusewire.cli.commands import USAGE_ERROR
+from fusewire.cli import USAGE_ERROR
 from fusewire.doctor import doctor, network
 from fusewire.inspect import why
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 from conftest import clean_environment, run_to_end
 
-from fusewire.cli.commands import ours, ours_of
+from fusewire.cli import ours, ours_of
 from fusewire.launch.processes import PIPE, command_of, interpreter_flags
 
 # Only what follows the loading of the plug-in; the rest is in test_training.py.

@@ -9,7 +9,7 @@ import sys
 import pytest
 from conftest import DEADLINE_S, clean_environment
 
-from fusewire.cli.commands import ours
+from fusewire.cli import ours
 from fusewire.launch import frames
 from fusewire.launch.loop import Loop
 from fusewire.launch.plan import Host

@@ -14,8 +14,7 @@ from fusewire import _native
 from fusewire._bootstrap import make_group
 from fusewire._native import CollectiveSpec, Piece, check, finalize_among, library, nanoseconds
 from fusewire.collective.arrays import Array, ends, merge, shares
-from fusewire.collective.names import key_of, part_of, sizes_of
-from fusewire.collective.ticket import EndedTicket, Ticket
+from fusewire.collective.ticket import EndedTicket, Ticket, key_of, part_of, sizes_of
 from fusewire.p2p import Endpoint
 
 Sum, Product, Min, Max, Average, And, Or, Xor = range(len(_native.OPERATORS))

@@ -24,8 +24,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fusewire import machine, settings
-from fusewire.cli.commands import USAGE_ERROR, ours, seconds
-from fusewire.cli.text import printable
+from fusewire.cli import USAGE_ERROR, ours, printable, seconds
 from fusewire.doctor import network, survey
 from fusewire.doctor.network import CHILD_S, ChildError, addresses_of, said_by_child
 from fusewire.doctor.report import FAIL, NOTE, OK, WARN, Check, show

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fusewire import machine
-from fusewire.cli.text import printable
+from fusewire.cli import printable
 from fusewire.inspect import answers
 
 INQUIRY_STEP = 0x6675736577686F69

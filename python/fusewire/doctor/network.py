@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fusewire import machine, settings
-from fusewire.cli.commands import ours_of
-from fusewire.cli.text import printable
+from fusewire.cli import ours_of, printable
 from fusewire.doctor.report import FAIL, NOTE, OK, WARN
 from fusewire.tf import plugin
 

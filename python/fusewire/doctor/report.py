@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterable
 
-from fusewire.cli.text import FAILURE, LINE_MAX, paint, printable, wrapped
+from fusewire.cli import FAILURE, LINE_MAX, paint, printable, wrapped
 from fusewire.pages import page_of_check
 from fusewire.version import VERSION
 

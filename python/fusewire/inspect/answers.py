@@ -8,7 +8,7 @@ there and of its kind, no other is passed on, and all texts may be printed.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fusewire.cli.text import NAME_MAX, parse, printable
+from fusewire.cli import NAME_MAX, parse, printable
 
 Shape = Callable[[Any], Any]  # (a value from JSON) -> the same, checked
 FIX = "check that a task of Fusewire listens at this port, and that both ends have the same version of it"

@@ -23,8 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fusewire import machine
-from fusewire.cli.commands import USAGE_ERROR
-from fusewire.cli.text import printable
+from fusewire.cli import USAGE_ERROR, printable
 from fusewire.inspect import answers
 from fusewire.inspect.answers import AnswerError
 from fusewire.pages import page, with_page

@@ -12,8 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fusewire.cli.commands import USAGE_ERROR, seconds
-from fusewire.cli.text import LINE_MAX, paint, printable
+from fusewire.cli import LINE_MAX, USAGE_ERROR, paint, printable, seconds
 from fusewire.inspect import seeing
 from fusewire.inspect.seeing import Process
 from fusewire.pages import with_page

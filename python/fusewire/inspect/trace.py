@@ -13,8 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fusewire.cli.commands import USAGE_ERROR, seconds
-from fusewire.cli.text import LINE_MAX, printable
+from fusewire.cli import LINE_MAX, USAGE_ERROR, printable, seconds
 from fusewire.inspect import seeing
 from fusewire.inspect.seeing import Place
 from fusewire.pages import page

@@ -9,8 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fusewire.cli.commands import USAGE_ERROR, seconds
-from fusewire.cli.text import FAILURE, LINE_MAX, paint, printable, wrapped
+from fusewire.cli import FAILURE, LINE_MAX, USAGE_ERROR, paint, printable, seconds, wrapped
 from fusewire.inspect import seeing
 from fusewire.inspect.seeing import Process
 from fusewire.pages import page

@@ -30,7 +30,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fusewire import machine
-from fusewire.cli.text import printable
+from fusewire.cli import printable
 from fusewire.launch import frames
 from fusewire.launch.frames import Decoder, FrameError, Seal
 from fusewire.launch.loop import READ_BYTES, Loop, read

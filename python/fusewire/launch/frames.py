@@ -39,7 +39,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from fusewire.cli.text import parse, printable
+from fusewire.cli import parse, printable
 from fusewire.launch.rates import Progress
 from fusewire.version import VERSION
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from fusewire import machine
-from fusewire.cli.text import printable
+from fusewire.cli import printable
 from fusewire.launch.agent import Agent, Reporter
 from fusewire.launch.bootstrap import PROOF_S, BootstrapError, Candidate, Joined, join
 from fusewire.launch.guard import PASSED_ON

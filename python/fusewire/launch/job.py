@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from fusewire.cli.text import FAILURE
+from fusewire.cli import FAILURE
 from fusewire.launch.live import Live
 from fusewire.launch.loop import Loop, signal_name
 from fusewire.launch.output import COLOURS, LastLines, Lines, Log, Screen

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import BinaryIO, Protocol
 
-from fusewire.cli.text import paint, shown_text, terminal_size
+from fusewire.cli import paint, shown_text, terminal_size
 from fusewire.inspect.seeing import amount
 from fusewire.launch.rates import Progress
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import BinaryIO
 
-from fusewire.cli.text import FAILURE, LINE_MAX, paint, printable
+from fusewire.cli import FAILURE, LINE_MAX, paint, printable
 from fusewire.pages import with_page
 
 LAST_LINES = 20  # kept for each task, and printed again if that task fails first

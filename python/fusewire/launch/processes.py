@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from fusewire import reporting
-from fusewire.cli.commands import ours
+from fusewire.cli import ours
 from fusewire.launch.guard import OF_SIGNALS, become_subreaper, children, die_with, kill_children
 from fusewire.launch.loop import READ_BYTES, Loop
 from fusewire.launch.rates import Progress, Rates, Steps

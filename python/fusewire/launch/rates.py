@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-from fusewire.cli.text import printable
+from fusewire.cli import printable
 from fusewire.inspect import answers, seeing
 from fusewire.inspect.seeing import Place
 from fusewire.launch.loop import Loop

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fusewire.cli.text import printable
+from fusewire.cli import printable
 from fusewire.launch import frames
 from fusewire.launch.loop import Loop, read
 from fusewire.launch.processes import DRAIN_S, LOST, Listener

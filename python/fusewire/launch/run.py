@@ -9,8 +9,7 @@ import shlex
 import sys
 
 from fusewire import machine
-from fusewire.cli.commands import USAGE_ERROR, count, port, seconds
-from fusewire.cli.text import is_terminal
+from fusewire.cli import USAGE_ERROR, count, is_terminal, port, seconds
 from fusewire.launch import guard, inside, launchers, ssh
 from fusewire.launch.job import Here, Job, Limits, tasks_of
 from fusewire.launch.loop import Loop

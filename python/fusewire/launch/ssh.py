@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fusewire.cli.commands import ours
+from fusewire.cli import ours
 from fusewire.launch.guard import die_with
 from fusewire.launch.loop import READ_BYTES, Loop
 from fusewire.launch.output import Screen

@@ -1,13 +1,21 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Text: as other processes send it over a network, checked, and as a terminal shows it."""
+"""What the commands have in common: numbers on the command line, processes of our own modules, text as other processes
+send it over a network, checked, and text as a terminal shows it."""
 
+import argparse
 import json
 import math
 import os
 import re
+import sys
 import textwrap
+from collections.abc import Sequence
 from typing import Any, BinaryIO, NoReturn
 
+USAGE_ERROR = 2  # the exit code
+# `python -c` and `python -m` import from the working directory first. A file of any name may lie there: it would be
+# imported in place of one of our modules, or Python's.
+NOT_FROM_HERE = "import sys; sys.path[:1] == [''] and sys.path.pop(0); "
 WORDS_MAX = 300  # letters of one text on the screen
 LINE_MAX = 4000  # letters of a line of ours
 NAME_MAX = 1000  # letters of a text of a status port: names of tensors are long
@@ -15,6 +23,47 @@ FAILURE = "31;1"
 COLUMNS, ROWS = 80, 24  # of a terminal that does not say it
 COLUMNS_MIN = 30  # for a text on a narrow terminal
 CONTROLS = re.compile(r"\033\[[0-9;?]*[A-Za-z]|\033\][^\007]*\007")
+
+
+# ---- the command line ----
+
+
+def count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is negative: give a whole number, 0 or more")
+    return number
+
+
+def counts(text: str) -> list[int]:
+    return [count(word) for word in text.split(",")]
+
+
+def seconds(text: str) -> float:
+    number = float(text)
+    if not number > 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a duration: give seconds, more than 0")
+    return number
+
+
+def port(text: str) -> int:
+    number = int(text)
+    if not 0 < number < 65536:
+        raise argparse.ArgumentTypeError(f"{text} is not a port: give a number from 1 to 65535")
+    return number
+
+
+def ours(module: str, *arguments: str, python: str = sys.executable, flags: Sequence[str] = ()) -> tuple[str, ...]:
+    """The command that runs main() of one of our modules, and imports nothing from the working directory."""
+    return (python, *flags, "-c", f"{NOT_FROM_HERE}from {module} import main; main()", *arguments)
+
+
+def ours_of(code: str, *arguments: str) -> tuple[str, ...]:
+    """The same for a few lines of code."""
+    return (sys.executable, "-c", NOT_FROM_HERE + "\n" + code, *arguments)
+
+
+# ---- text ----
 
 
 def printable(text: object, longest: int = WORDS_MAX) -> str:
