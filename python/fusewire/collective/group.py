@@ -115,7 +115,7 @@ class Group:
         return Group(handle.value or 0, self._endpoint)
 
     def abort(self, why: str) -> None:
-        """Ends the operations of all ranks with an error that says why. The group can't be used afterwards."""
+        """Ends the operations of all ranks, and later ones until shrink(), with an error that says why."""
         library.fusewire_group_abort(self._live(), why.encode())
 
     def shrink(self, timeout: float | None = None) -> None:
