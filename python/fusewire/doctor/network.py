@@ -47,23 +47,31 @@ def _value(name: str, environment: Mapping[str, str]) -> str:
     return "" if origin == "default" else value
 
 
+# What reading TF_CONFIG may raise: it may contain anything.
+CONFIG_ERRORS = (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError, OverflowError)
+
+
+def cluster_of(environment: Mapping[str, str]) -> tuple[dict[str, dict[str, str]], Any]:
+    """({job: {index: address}}, this task) of TF_CONFIG. One of CONFIG_ERRORS if it names no cluster."""
+    config = json.loads(environment.get("TF_CONFIG", ""))
+    cluster = {
+        job: {
+            str(index): str(address)
+            for index, address in (tasks if isinstance(tasks, dict) else dict(enumerate(tasks))).items()
+        }
+        for job, tasks in config["cluster"].items()
+    }
+    return cluster, config.get("task")
+
+
 def _hosts(environment: Mapping[str, str]) -> tuple[str | None, list[str]]:
     """(this task's host in the cluster of TF_CONFIG, those of all tasks); None if there is none."""
-    wrong = (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError, OverflowError)
-    with contextlib.suppress(*wrong):
-        config = json.loads(environment.get("TF_CONFIG", ""))
-        cluster = {
-            job: {
-                str(index): address
-                for index, address in (tasks.items() if isinstance(tasks, dict) else enumerate(tasks))
-            }
-            for job, tasks in config["cluster"].items()
-        }
-        task = config["task"]
+    with contextlib.suppress(*CONFIG_ERRORS):
+        cluster, task = cluster_of(environment)
         own = cluster[task["type"]][str(task["index"])]
         addresses = [own, *(address for tasks in cluster.values() for address in tasks.values())]
-        host, *others = [printable(_host_and_port(str(address))[0]) for address in addresses]
-        return host, others
+        host, *hosts = [printable(_host_and_port(address)[0]) for address in addresses]
+        return host, hosts
     return None, []
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from fusewire.doctor import inquiry
 from fusewire.doctor.inquiry import NoAnswerError
+from fusewire.doctor.network import CONFIG_ERRORS, cluster_of
 from fusewire.doctor.report import FAIL, NOTE, OK, WARN, Check
 from fusewire.pages import page
 
@@ -81,10 +82,8 @@ def addresses_of(words: str, environment: Mapping[str, str]) -> list[str]:
     """The addresses of --cluster; "TF_CONFIG": those of its cluster. ValueError: it says none."""
     if words == "TF_CONFIG":
         try:
-            cluster = json.loads(environment.get("TF_CONFIG", ""))["cluster"]
-            tasks = [tasks.values() if isinstance(tasks, dict) else tasks for tasks in cluster.values()]
-            found = [str(address) for job in tasks for address in job]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            found = [address for tasks in cluster_of(environment)[0].values() for address in tasks.values()]
+        except CONFIG_ERRORS as error:
             raise ValueError("TF_CONFIG names no cluster: write --cluster host:port,...") from error
     else:
         found = [word.strip() for word in words.split(",") if word.strip()]
