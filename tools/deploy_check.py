@@ -21,7 +21,8 @@ import yaml
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "python"))
 from fusewire import settings  # noqa: E402
-from fusewire.cli import doctor, run  # noqa: E402
+from fusewire.doctor import doctor  # noqa: E402
+from fusewire.launch import run  # noqa: E402
 
 VERSIONS = ("1.30", "1.34")
 INSTRUCTIONS = {"FROM", "ARG", "RUN", "WORKDIR", "COPY", "USER", "EXPOSE", "ENV", "ENTRYPOINT", "CMD"}

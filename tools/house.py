@@ -10,6 +10,8 @@ Tests, benchmarks, CUDA and third-party code are left out. Prints a Markdown tab
   installed headers  the headers below include/, or the doors of our rooms; how many of these no other room includes
   asserts            per 1,000 lines of code; FUSEWIRE_CHECK, FUSEWIRE_AT_HOME, static_assert and the like
   comments           the share of comment lines among the lines that are not empty
+  Python             lines of all .py files without tests, and how many files have under 60: of ours, the package in
+                     python/ alone, with its comments and empty lines, as for C++
 """
 
 import argparse
@@ -27,6 +29,13 @@ _LEFT_OUT = re.compile(
     r"(^|/)(tests?|testing|third_party|benchmarks?|bench|[\w-]*cuda[\w-]*)(/|$|\.)|(^|/)test_|_test\.|_cuda\."
 )
 _ASSERT = re.compile(r"\b(?:\w*(?:ASSERT|CHECK)\w*|\w*_AT_HOME|(?:\w+_)?assert)\s*\(")
+
+
+def python_lines(folder, under=""):
+    """The Python that is measured, in lines."""
+    texts = Tree.of_repository(folder).texts(".py", under=under)
+    lines = [text.count("\n") for path, text in texts if not _LEFT_OUT.search(path)]
+    return f"{sum(lines):,} ({sum(each < SMALL_FILE_LINES for each in lines)} files under {SMALL_FILE_LINES})"
 
 
 def sources_of(folder, under=""):
@@ -108,9 +117,9 @@ def measure(tree):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", type=pathlib.Path, metavar="FOLDER")
-    columns = {"ours": measure(sources_of(ROOT, under=OURS))}
+    columns = {"ours": {**measure(sources_of(ROOT, under=OURS)), "Python": python_lines(ROOT, under="python/")}}
     for folder in parser.parse_args().folders:
-        columns[folder.resolve().name] = measure(sources_of(folder))
+        columns[folder.resolve().name] = {**measure(sources_of(folder)), "Python": python_lines(folder)}
     print(f"| | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
     for row in columns["ours"]:
         print(f"| {row} | {' | '.join(column[row] for column in columns.values())} |")

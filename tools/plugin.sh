@@ -32,7 +32,7 @@ for version in "$@"; do
   CMAKE_INSTALL_MODE=ABS_SYMLINK_OR_COPY cmake --install "build/tf-$version" --component python --prefix "$packages" \
     >"build/logs/tf-$version-install.log"
   for command in fusewire=main fusewire-tune=tune_main; do
-    printf '#!%s\nimport sys\n\nfrom fusewire.cli.main import %s\n\nsys.exit(%s())\n' \
+    printf '#!%s\nimport sys\n\nfrom fusewire.__main__ import %s\n\nsys.exit(%s())\n' \
       "$venv/bin/python" "${command#*=}" "${command#*=}" >"$venv/bin/${command%=*}"
     chmod +x "$venv/bin/${command%=*}"
   done

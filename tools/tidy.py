@@ -24,6 +24,7 @@ from tidy_tables import (
     FILES_LONGER,
     HOSTS,
     LINE_COLUMNS_MAX,
+    PYTHON_WORDS,
     ROOMS,
     TESTED,
     WINGS,
@@ -282,7 +283,7 @@ def check_words(tree, findings):
     for path, text in tree.texts(".h", ".cc", ".py", ".sh", ".md"):
         if path == "CHANGELOG.md" or path.startswith("tools/tidy"):
             continue
-        for words, better in WORDS.items():
+        for words, better in {**WORDS, **(PYTHON_WORDS if path.startswith("python/fusewire/") else {})}.items():
             for found in re.finditer(words, text, re.IGNORECASE):
                 findings.add(path, text.count("\n", 0, found.start()) + 1, f'"{found.group()}": write {better}')
 

@@ -250,6 +250,16 @@ WORDS = {
     r"\bstanding " + r"job\b": "stalled job",
 }
 
+# The same, in the Python package alone.
+PYTHON_WORDS = {
+    r"\b(un)?mend(s|ed|ing)?\b": "patch, fix or repair",
+    r"\bseats?(_\w+)?\b": "rank",
+    r"\b(guest|doorman)s?\b": "what it is: a candidate, a connection",
+    r"\btelling\b": "report or announce",
+    r"\blanes_of\b": "track: Perfetto's word",
+    r"\bclass _?Meeting\b|\bmeet\(": "bootstrap: how ranks find each other",
+}
+
 # Hosts that a file may name. The project downloads nothing from an address: packages are installed by name, from the
 # machine's configured sources.
 HOSTS = {

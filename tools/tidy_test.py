@@ -328,6 +328,9 @@ class ShapeTest(TidyTest):
 
     def test_words(self):
         self.expect("write at least", self.in_wire("// One at the least."))
+        words = f"# {COPYRIGHT}\n# The seat of a process.\n"
+        named = f"#!/usr/bin/env bash\n# {COPYRIGHT}\n# more.py\n"
+        self.expect('"seat": write rank', {"python/fusewire/more.py": words, "tools/run.sh": named})
 
     def test_long_file(self):
         self.expect("split it into the two things", self.in_wire("\n" * tidy_tables.FILE_LINES_MAX))

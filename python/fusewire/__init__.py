@@ -13,7 +13,7 @@ installed.
 from typing import TYPE_CHECKING, Any
 
 from fusewire.horovod.finder import install_if_set
-from fusewire.telling import progress
+from fusewire.reporting import progress
 from fusewire.tf import config as options
 from fusewire.tf.library import is_loaded, stats
 from fusewire.tf.loading import load, load_with_tensorflow

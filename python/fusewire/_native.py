@@ -22,44 +22,11 @@ NOT_SERVED = -100
 UNTIL_SIGNAL = -1  # a wait that returns when a signal interrupts it, so that the handler may run; then wait again
 
 # In numerical order: Code of base/status.h; CollectiveKind, Type and Op of collective/kernels/types.h.
-CODES = (
-    "ok",
-    "invalid",
-    "unavailable",
-    "overloaded",
-    "timeout",
-    "cancelled",
-    "corrupt",
-    "refused",
-    "application",
-    "internal",
-)
-KINDS = (
-    "barrier",
-    "allreduce",
-    "reduce_scatter",
-    "allgather",
-    "broadcast",
-    "reduce",
-    "gather",
-    "scatter",
-    "alltoall",
-)
-TYPES = (
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float16",
-    "bfloat16",
-    "float32",
-    "float64",
-    "bool",
-)
+CODES: tuple[str, ...] = ("ok", "invalid", "unavailable", "overloaded", "timeout", "cancelled", "corrupt", "refused")
+CODES += ("application", "internal")
+KINDS = ("barrier", "allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "gather", "scatter", "alltoall")
+TYPES: tuple[str, ...] = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+TYPES += ("float16", "bfloat16", "float32", "float64", "bool")
 OPERATORS = ("sum", "product", "min", "max", "average", "and", "or", "xor")
 
 # ---- structures, with the headers' fields; a field whose name is a Python keyword ends in _ ----

@@ -84,6 +84,7 @@ class Peer:
 
     @property
     def up(self) -> bool:
+        """Whether it is connected."""
         return bool(library.fusewire_peer_up(self._endpoint._live(self._handle)))
 
     @property
@@ -118,6 +119,7 @@ class Region:
         self._end = endpoint._owns(self, library.fusewire_region_close, handle.value)
 
     def close(self) -> None:
+        """Peers can't reach the array any more."""
         self._end()
 
 
@@ -132,12 +134,15 @@ class Signal:
 
     @property
     def value(self) -> int:
+        """The count."""
         return int(library.fusewire_signal_value(self._endpoint._live(self._handle)))
 
     def add(self, amount: int = 1) -> None:
+        """Increments the counter here."""
         library.fusewire_signal_add(self._endpoint._live(self._handle), amount)
 
     def close(self) -> None:
+        """Peers can't reach the counter any more."""
         self._end()
 
 
@@ -154,6 +159,7 @@ class Operation:
         self._end = endpoint._owns(self, _free_op, handle, holds)
 
     def post(self, timeout: float | None = None) -> "Operation":
+        """Starts the operation."""
         if self._under_way and not self.test():
             raise RuntimeError("the operation is still running: call wait() before you post it again")
         self._under_way = True
@@ -177,6 +183,7 @@ class Operation:
         return int(library.fusewire_op_received(handle))
 
     def cancel(self) -> None:
+        """Cancels the operation: wait() then raises an Error with code "cancelled"."""
         library.fusewire_op_cancel(self._endpoint._live(self._handle))
 
     @property
@@ -303,6 +310,7 @@ class Endpoint:
     # ---- operations that are prepared now and posted later ----
 
     def prepare_send(self, peer: Peer, tag: int, array: Any, *, confirm: bool = False) -> Operation:
+        """`confirm`: the operation ends when the peer's receive has the message, not when it has left."""
         memory = Memory(array, writable=False)
         handle = self._live(self._handle)
         return Operation(
@@ -310,6 +318,7 @@ class Endpoint:
         )
 
     def prepare_receive(self, peer: Peer | None, tag: int, into: Any) -> Operation:
+        """From that peer, or from any (None)."""
         memory = Memory(into, writable=True)
         source = None if peer is None else peer._handle
         handle = self._live(self._handle)
@@ -334,6 +343,7 @@ class Endpoint:
         return Operation(self, handle, memory)
 
     def prepare_get(self, peer: Peer, ref: tuple[int, int], into: Any, *, offset: int = 0) -> Operation:
+        """Reads from the peer's region; `offset` counts bytes."""
         memory = Memory(into, writable=True)
         handle = library.fusewire_get_op(
             self._live(self._handle), peer._handle, *ref, offset, memory.address, memory.bytes
@@ -341,11 +351,13 @@ class Endpoint:
         return Operation(self, handle, memory)
 
     def prepare_wait(self, signal: Signal, at_least: int) -> Operation:
+        """Ends when the signal's value is at least this."""
         return Operation(self, library.fusewire_await_op(self._live(self._handle), signal._handle, at_least), signal)
 
     # ---- operations that are prepared, posted and waited for in one call ----
 
     def send(self, peer: Peer, tag: int, array: Any, timeout: float | None = None, *, confirm: bool = False) -> None:
+        """Sends the array; see prepare_send()."""
         self.prepare_send(peer, tag, array, confirm=confirm).post(timeout).wait()
 
     def receive(self, peer: Peer | None, tag: int, into: Any, timeout: float | None = None) -> int:
@@ -359,17 +371,21 @@ class Endpoint:
     def get(
         self, peer: Peer, ref: tuple[int, int], into: Any, timeout: float | None = None, *, offset: int = 0
     ) -> None:
+        """Reads from the peer's region into the array; `offset` counts bytes."""
         self.prepare_get(peer, ref, into, offset=offset).post(timeout).wait()
 
     def wait_signal(self, signal: Signal, at_least: int, timeout: float | None = None) -> None:
+        """Waits until the signal's value is at least this."""
         self.prepare_wait(signal, at_least).post(timeout).wait()
 
     # ---- memory ----
 
     def region(self, array: Any, *, read: bool = True, write: bool = True) -> Region:
+        """Lets peers read and write the array."""
         return Region(self, array, (1 if read else 0) | (2 if write else 0))
 
     def signal(self) -> Signal:
+        """A new counter, at 0."""
         return Signal(self)
 
 

@@ -18,7 +18,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,14 +26,13 @@ from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from fusewire import machine
-from fusewire.cli.cluster import Shape
-from fusewire.cli.commands import ours
-from fusewire.cli.job import Job, Limits, Task
-from fusewire.cli.loop import READ_BYTES, Loop
-from fusewire.cli.output import Screen, is_terminal
-from fusewire.cli.plan import Cluster, Plan, Ranks, passed_on, variables
-from fusewire.cli.processes import GRACE_S
-from fusewire.cli.remote import Remote
+from fusewire.cli import is_terminal, ours
+from fusewire.launch.job import Job, Limits, tasks_of
+from fusewire.launch.loop import READ_BYTES, Loop
+from fusewire.launch.output import Screen
+from fusewire.launch.plan import Cluster, Plan, Ranks, Shape, passed_on, variables
+from fusewire.launch.processes import GRACE_S
+from fusewire.launch.remote import Remote, await_answers
 from fusewire.pages import with_page
 
 SILENCE_S = 30.0
@@ -125,7 +123,7 @@ class _AgentHost:
     def begin(self, python: str | None) -> tuple[str, str]:
         """Starts the agent; returns the address and the folder of this node."""
         self._agent = subprocess.Popen(
-            ours("fusewire.cli.agent", python=python or sys.executable),
+            ours("fusewire.launch.agent", python=python or sys.executable),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
@@ -215,9 +213,7 @@ def _run_at(
         stack.callback(host.close)
         host.begin()
         hosts.append(host)
-    until = time.monotonic() + limit_s
-    while not all(host.is_ready or host.error for host in hosts) and not loop.signals and time.monotonic() < until:
-        loop.turn(1.0)
+    await_answers(loop, hosts, limit_s)
     for host, (job, index) in zip(hosts, plan.tasks(), strict=True):
         if not host.is_ready:
             raise JobError(126, f"{job}:{index}: {host.error or f'no answer within {limit_s:g} s. Fix: see its log'}")
@@ -225,10 +221,7 @@ def _run_at(
         machine.at_port(address, (host.answer or {})["ports"][0])
         for host, (address, _) in zip(hosts[: plan.listening()], nodes, strict=False)
     ]
-    tasks = [
-        Task(job, index, plan.is_alone(job), host, {**shared, **its})
-        for (job, index), host, its in zip(plan.tasks(), hosts, plan.environments(addresses), strict=True)
-    ]
+    tasks = tasks_of(plan, hosts, addresses, [shared] * len(hosts))
     screen.say(f"{plan}, on {len({address for address, _ in nodes})} nodes of Ray")
     code = Job(tasks, loop, screen, limits).run()
     if code != 0:

@@ -6,7 +6,8 @@ import socket
 import threading
 import time
 
-from fusewire.cli import frames, meeting
+from fusewire.launch import bootstrap as meeting
+from fusewire.launch import frames
 
 
 class Stranger:

@@ -15,8 +15,11 @@ import time
 import pytest
 from conftest import fusewire_command
 
-from fusewire.cli import answers, inquiry, main, rates, seeing, survey, top, trace, why
-from fusewire.cli.report import show
+from fusewire import __main__ as main
+from fusewire.doctor import inquiry, survey
+from fusewire.doctor.report import show
+from fusewire.inspect import answers, seeing, top, trace, why
+from fusewire.launch import rates
 
 __all__ = ["fusewire_command"]  # a fixture
 pytestmark = pytest.mark.once
@@ -306,7 +309,7 @@ def test_operations_that_all_overlap_cost_a_bounded_time():
     row = dict(zip(answers.COLUMNS, RING["ring"][0], strict=True))
     tape.operations = {number: {**row, "id": number} for number in range(50_000)}
     begun = time.monotonic()
-    assert len(list(trace.lanes_of(tape))) == 50_000
+    assert len(list(trace.tracks_of(tape))) == 50_000
     assert time.monotonic() - begun < 20
 
 

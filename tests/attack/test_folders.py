@@ -9,7 +9,7 @@ import sys
 import pytest
 from conftest import FUSEWIRE, clean_environment, run_to_end
 
-from fusewire.cli.commands import ours
+from fusewire.cli import ours
 
 pytestmark = pytest.mark.once
 TRAP = (
@@ -53,7 +53,7 @@ def test_a_rank_and_the_measurement_of_collectives(folder):
 
 
 def test_an_agent(folder):
-    command = ours("fusewire.cli.agent")
+    command = ours("fusewire.launch.agent")
     done = subprocess.run(command, cwd=folder, env=clean_environment(), input=b"", capture_output=True, check=False)
     assert imported(folder) == ""
     assert done.stdout.startswith(b"\0fusewire agent ")

@@ -7,8 +7,8 @@ import tracemalloc
 
 import pytest
 
-from fusewire.cli import frames
-from fusewire.cli.frames import Decoder, FrameError, Seal
+from fusewire.launch import frames
+from fusewire.launch.frames import Decoder, FrameError, Seal
 
 pytestmark = pytest.mark.once
 KEY = b"k" * 32

@@ -194,7 +194,7 @@ def test_the_launcher_stops_and_continues_with_its_terminal(run):
 
 SPLIT = """
 import time
-from fusewire.cli import guard, run
+from fusewire.launch import guard, run
 begun = time.monotonic()
 guard.split()
 print(time.monotonic() - begun)

@@ -14,8 +14,9 @@ from conftest import DEADLINE_S, FUSEWIRE, clean_environment, process, run_to_en
 from hostile import FalseRankZero, Stranger, stranger_at
 from processes import free_addresses, wait_until
 
-from fusewire.cli import frames, meeting
-from fusewire.cli.inside import STRANGERS
+from fusewire.launch import bootstrap as meeting
+from fusewire.launch import frames
+from fusewire.launch.inside import STRANGERS
 
 pytestmark = pytest.mark.once
 SECRET = "sesame, open the door"

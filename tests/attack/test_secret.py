@@ -12,7 +12,7 @@ from processes import free_addresses
 
 from fusewire import collective, p2p
 from fusewire import secret as the_secret
-from fusewire.cli import plan
+from fusewire.launch import plan
 from fusewire.secret import secret_of_environment
 
 __all__ = ["run_python"]

@@ -11,7 +11,8 @@ import pytest
 from cluster import serving, tasks
 
 from fusewire import machine
-from fusewire.cli import rates, seeing
+from fusewire.inspect import seeing
+from fusewire.launch import rates
 
 __all__ = ["serving", "tasks"]  # fixtures
 pytestmark = pytest.mark.once

@@ -10,10 +10,11 @@ import threading
 import pytest
 from conftest import ROOT, fusewire_command
 
-from fusewire.cli import answers, inquiry, survey
-from fusewire.cli.heard import WORDS_MAX, parse, printable
-from fusewire.cli.output import Screen
-from fusewire.cli.report import Check, show
+from fusewire.cli import WORDS_MAX, parse, printable
+from fusewire.doctor import inquiry, survey
+from fusewire.doctor.report import Check, show
+from fusewire.inspect import answers
+from fusewire.launch.output import Screen
 
 __all__ = ["fusewire_command"]  # a fixture
 pytestmark = pytest.mark.once
@@ -137,12 +138,14 @@ def test_values_that_json_does_not_have(text):
 
 
 # Modules that read JSON of this process's own environment, of its own children, or that they have written.
-OF_OUR_OWN = {"doctor", "heard", "inside", "network", "survey"}
+OF_OUR_OWN = {"cli", "doctor", "inside", "network", "survey"}
 
 
 def test_no_other_module_reads_json_by_itself():
-    """All others read what a process over a network has said, through answers.py or heard.py."""
-    for path in sorted((ROOT / "python/fusewire/cli").glob("*.py")):
+    """All others read what a process over a network has said, through answers.py or cli.py."""
+    package = ROOT / "python/fusewire"
+    folders = (package / name for name in ("doctor", "inspect", "launch"))
+    for path in sorted([package / "cli.py", *(path for folder in folders for path in folder.glob("*.py"))]):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute) and ast.unparse(node) in ("json.loads", "json.load"):
-                assert path.stem in OF_OUR_OWN, f"{path.name}:{node.lineno}: use fusewire.cli.heard"
+                assert path.stem in OF_OUR_OWN, f"{path.name}:{node.lineno}: use fusewire.cli"

@@ -14,7 +14,7 @@ import pytest
 import warm
 from processes import free_addresses, wait_until
 
-from fusewire.cli import seeing
+from fusewire.inspect import seeing
 
 DEADLINE_S = 100
 

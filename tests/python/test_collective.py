@@ -15,7 +15,7 @@ from processes import free_addresses
 
 import fusewire.collective as fw
 from fusewire import _native, p2p
-from fusewire._joining import endpoint_of_environment
+from fusewire._bootstrap import endpoint_of_environment
 
 pytestmark = pytest.mark.once
 LIMIT_S = 30.0
@@ -430,7 +430,7 @@ def test_processes_of_fusewire_run(tmp_path):
 def test_survivors_of_a_kill_shrink_and_go_on(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent(PROGRAM), encoding="utf-8")
-    from fusewire.cli.cluster import free_ports
+    from fusewire.launch.plan import free_ports
 
     with free_ports(3) as ports, contextlib.ExitStack() as stack:
         addresses = ",".join(f"127.0.0.1:{port}" for port in ports)

@@ -14,8 +14,8 @@ import tensorflow as tf
 from conftest import FUSEWIRE, clean_environment, run_to_end
 
 import fusewire
-from fusewire.cli import doctor
-from fusewire.cli.network import rows
+from fusewire.doctor import doctor
+from fusewire.doctor.network import rows
 
 
 def report_of(done) -> dict[str, dict[str, str]]:

@@ -210,7 +210,7 @@ def test_variables_go_along_and_the_secret_is_in_no_command_line(run):
         secret = run.environment["FUSEWIRE_SECRET"]
         assert sorted(told) == [f"worker:{index} | {secret} info yes a b .\n" for index in range(3)]
         lines = [path.read_bytes() for path in pathlib.Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
-        assert any(b"fusewire.cli.agent" in line for line in lines)
+        assert any(b"fusewire.launch.agent" in line for line in lines)
         assert not any(secret.encode() in line for line in lines)
         launcher.send_signal(signal.SIGTERM)
         launcher.communicate(timeout=DEADLINE_S)

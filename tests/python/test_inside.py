@@ -16,7 +16,7 @@ from hosts import network
 from processes import free_addresses
 from test_run import SERVE, SHOW, Runner
 
-from fusewire.cli.launchers import found_kind, node_names, seat_of
+from fusewire.launch.launchers import found_kind, node_names, rank_info
 
 __all__ = ["network"]  # a fixture
 pytestmark = pytest.mark.once
@@ -300,13 +300,13 @@ def test_what_is_no_list_of_nodes(text):
 def test_which_launcher():
     mpi = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
     assert found_kind({**mpi, **slurm(0, 2)}) == "mpi"
-    assert seat_of("mpi", {**mpi, "PMIX_NAMESPACE": "5"}, None) == seat_of(
+    assert rank_info("mpi", {**mpi, "PMIX_NAMESPACE": "5"}, None) == rank_info(
         "mpi", {**mpi, "PMIX_NAMESPACE": "5"}, "127.0.0.1"
     )
     pet = {"PET_NODE_RANK": "3", "PET_NNODES": "4", "PET_MASTER_ADDR": "t-0.t", "PET_MASTER_PORT": "29500"}
     assert found_kind(pet) == "kubernetes"
-    seat = seat_of("kubernetes", pet, None)
-    assert (seat.rank, seat.size, seat.host, seat.port) == (3, 4, "t-0.t", 29500)
-    assert seat_of("kubernetes", pet, "[fd00::1]:7").host == "fd00::1"
-    one, other = (seat_of("slurm", {**slurm(0, 2), **SLURM, "SLURM_STEP_ID": step}, None) for step in "12")
+    info = rank_info("kubernetes", pet, None)
+    assert (info.rank, info.size, info.host, info.port) == (3, 4, "t-0.t", 29500)
+    assert rank_info("kubernetes", pet, "[fd00::1]:7").host == "fd00::1"
+    one, other = (rank_info("slurm", {**slurm(0, 2), **SLURM, "SLURM_STEP_ID": step}, None) for step in "12")
     assert (one.port != other.port, 10000 <= one.port < 30000) == (True, True)

@@ -11,25 +11,29 @@ pytestmark = pytest.mark.once
 
 PACKAGE = ROOT / "python/fusewire"
 # The folders that a folder may import, besides the modules on the ground floor and itself.
-GROUND = {"version", "settings", "machine", "pages", "secret", "telling"}
+GROUND = {"version", "settings", "machine", "pages", "secret", "reporting"}
 ARROWS = {
     "_native": set(),
     "_arrays": {"_native"},
     "p2p": {"_native", "_arrays"},
-    "_joining": {"_native", "p2p"},
-    "collective": {"_native", "_arrays", "p2p", "_joining"},
-    "torch": {"_native", "p2p", "_joining"},
-    "jax": {"_native", "p2p", "_joining", "collective"},
+    "_bootstrap": {"_native", "p2p"},
+    "collective": {"_native", "_arrays", "p2p", "_bootstrap"},
+    "torch": {"_native", "p2p", "_bootstrap"},
+    "jax": {"_native", "p2p", "_bootstrap", "collective"},
     "horovod": {"p2p", "collective"},
     "mpi": {"p2p", "collective"},
     "tf": set(),
-    "cli": {"tf"},
-    "ray": {"cli", "tf"},
+    "cli": set(),
+    "inspect": {"cli"},
+    "launch": {"cli", "inspect", "tf"},
+    "doctor": {"cli", "inspect", "tf"},
+    "tune": {"cli", "launch"},
+    "ray": {"cli", "launch"},
     "__init__": {"horovod", "tf"},
-    "__main__": {"cli"},
+    "__main__": {"doctor", "inspect", "launch", "tf", "tune"},
 }
 # Those that begin a process of their own do so as any program would.
-PROGRAMS = {"fusewire.cli.program", "fusewire.cli.selftest", "fusewire.collective.tune"}
+PROGRAMS = {"fusewire.launch.program", "fusewire.doctor.selftest", "fusewire.collective.tune"}
 USES_TENSORFLOW = {"fusewire.collective.tensorflow", "fusewire.collective.keras"}
 OF_TENSORFLOW, OF_TORCH = ("fusewire.horovod.tensorflow", "fusewire.horovod.keras"), ("fusewire.horovod.torch",)
 
@@ -131,8 +135,8 @@ def test_jax_is_for_its_own_folder():
 
 def test_numpy_is_for_collectives_alone():
     users = {name for name, tree in MODULES.items() for wanted, _ in imports(tree, name) if wanted == "numpy"}
-    assert {room_of(name) for name in users} == {"collective", "cli", "horovod", "jax", "mpi"}
-    assert {name for name in users if room_of(name) == "cli"} == {"fusewire.cli.selftest"}
+    assert {room_of(name) for name in users} == {"collective", "doctor", "horovod", "jax", "mpi"}
+    assert {name for name in users if room_of(name) == "doctor"} == {"fusewire.doctor.selftest"}
 
 
 def test_no_folder_beside_examples_hides_a_package():

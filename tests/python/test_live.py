@@ -17,8 +17,8 @@ from conftest import DEADLINE_S, FUSEWIRE, clean_environment, process
 from terminal import Terminal
 from test_inside import slurm
 
-from fusewire.cli.live import duration, table
-from fusewire.cli.rates import Progress
+from fusewire.launch.live import duration, table
+from fusewire.launch.rates import Progress
 
 pytestmark = pytest.mark.once
 

@@ -115,7 +115,7 @@ def test_version_is_that_of_the_project():
     "program",
     [
         "import fusewire",
-        "import fusewire.cli.main, fusewire.cli.program, fusewire.cli.selftest",
+        "import fusewire.__main__, fusewire.launch.program, fusewire.doctor.selftest",
         "import fusewire.p2p",
         "from fusewire import p2p",
         "import fusewire.collective",

@@ -8,9 +8,11 @@ import socket
 import pytest
 from conftest import ROOT
 
+from fusewire import __main__ as main
 from fusewire import _native, p2p, pages
-from fusewire.cli import doctor, main, network, secrecy, why
-from fusewire.cli.arguments import USAGE_ERROR
+from fusewire.cli import USAGE_ERROR
+from fusewire.doctor import doctor, network
+from fusewire.inspect import why
 
 pytestmark = pytest.mark.once
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -56,10 +58,9 @@ def test_each_code_of_an_error_and_each_verdict_has_its_page():
 def test_each_check_of_the_doctor_has_its_page():
     """Those that can have a fix: the names in the source, and the rows about the network."""
     names = set()
-    for module in doctor, secrecy:
-        for node in ast.walk(ast.parse((ROOT / module.__file__).read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Check" and len(node.args) == 4:
-                names.add(node.args[0].value)
+    for node in ast.walk(ast.parse((ROOT / doctor.__file__).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Check" and len(node.args) == 4:
+            names.add(node.args[0].value)
     assert {"ulimit -n", "TF_CONFIG", "wires", "endpoint map", "protection", "secret"} <= names
     for name in names | {row[0] for row in network.rows({})}:
         check(pages.page_of_check(name))
@@ -115,7 +116,7 @@ def test_what_the_command_says_last_names_its_page(fusewire_command, words, kind
 
 @pytest.mark.parametrize("words", [["why"], ["trace"], ["top", "--once", "--every", "0.1"]])
 def test_without_a_task_the_commands_name_a_page(monkeypatch, capsys, words):
-    monkeypatch.setattr("fusewire.cli.seeing.folders", list)  # other jobs of this user may run
+    monkeypatch.setattr("fusewire.inspect.seeing.folders", list)  # other jobs of this user may run
     assert main.main(words) == USAGE_ERROR
     assert capsys.readouterr().err.endswith(f"(see {pages.page('no task')})\n")
 

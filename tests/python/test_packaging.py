@@ -92,7 +92,7 @@ def test_wheel_is_for_any_python_and_holds_one_plugin(installed):
     assert library.parent.name == f"tf-{tf.version.VERSION}"
     assert (library.parents[1] / _native.LIBRARY).is_file()
     wanted = python_files(ROOT / "python/fusewire")
-    assert {"py.typed", "cli/main.py", "collective/group.py", "tf/plugin.py"} <= wanted
+    assert {"py.typed", "launch/run.py", "collective/group.py", "tf/plugin.py"} <= wanted
     assert python_files(packages / "fusewire") == wanted
 
 

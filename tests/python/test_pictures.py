@@ -23,7 +23,7 @@ from conftest import FUSEWIRE, ROOT, clean_environment
 from terminal import OnTerminal, Terminal, picture, text_of
 
 import fusewire
-from fusewire.cli import seeing
+from fusewire.inspect import seeing
 
 pytestmark = pytest.mark.once
 PICTURES = ROOT / "docs" / "pictures"

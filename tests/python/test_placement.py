@@ -3,7 +3,7 @@
 
 import pytest
 
-from fusewire.cli.placement import Host, host_of, hosts_of_file, hosts_of_list, place, place_in_blocks
+from fusewire.launch.plan import Host, host_of, hosts_of_file, hosts_of_list, place, place_in_blocks
 
 pytestmark = pytest.mark.once
 

@@ -8,11 +8,11 @@ import sys
 import pytest
 from conftest import clean_environment, run_to_end
 
-from fusewire.cli.commands import command_of, interpreter_flags, ours, ours_of
-from fusewire.cli.processes import PIPE
+from fusewire.cli import ours, ours_of
+from fusewire.launch.processes import PIPE, command_of, interpreter_flags
 
 # Only what follows the loading of the plug-in; the rest is in test_training.py.
-DRIVER = "from fusewire.cli import program; program.run(sys.argv[1:])"
+DRIVER = "from fusewire.launch import program; program.run(sys.argv[1:])"
 LOOK = """
 import json, sys
 is_main = sys.modules["__main__"].__dict__ is globals()
@@ -93,7 +93,7 @@ def test_which_interpreter(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pathlib.Path("train.py").write_text("")
     pathlib.Path("script").write_text("#!/usr/bin/env python3\n")
-    first = ours("fusewire.cli.program", PIPE)
+    first = ours("fusewire.launch.program", PIPE)
     assert first[0] == sys.executable
     assert command_of(["train.py", "-x"]).words == (*first, "train.py", "-x")
     assert command_of(["./script"]).words == (*first, "./script")
@@ -107,15 +107,15 @@ def test_which_interpreter(tmp_path, monkeypatch):
 def test_what_a_program_tells_goes_to_the_pipe_and_never_waits():
     code = """
 import os, fusewire
-from fusewire import telling
+from fusewire import reporting
 fusewire.progress(1)  # outside of `fusewire run`
 read, write = os.pipe()
-telling.use_pipe(write)
-telling.STEP_EVERY_S = 0.0
+reporting.use_pipe(write)
+reporting.STEP_EVERY_S = 0.0
 fusewire.progress(7)
-telling.tell_serving()
+reporting.report_serving()
 print(os.read(read, 100))
-telling.use_pipe(write)
+reporting.use_pipe(write)
 for step in range(100000):  # nobody reads
     fusewire.progress(step)
 os.close(read)
@@ -128,15 +128,15 @@ fusewire.progress(8)
 def test_steps_come_at_most_ten_times_a_second():
     code = """
 import os, time, fusewire
-from fusewire import telling
+from fusewire import reporting
 read, write = os.pipe()
-telling.use_pipe(write)
+reporting.use_pipe(write)
 begun = time.monotonic()
 for step in range(1000):
     fusewire.progress(step)
 took_s = time.monotonic() - begun
 lines = os.read(read, 65536).splitlines()
-print(lines[0] == b"step 0", len(lines) <= 1 + took_s / telling.STEP_EVERY_S)
+print(lines[0] == b"step 0", len(lines) <= 1 + took_s / reporting.STEP_EVERY_S)
 """
     done = run_to_end([sys.executable, "-c", code], pathlib.Path.cwd(), clean_environment())
     assert done.ok() == "True True\n"

@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from fusewire.cli import seeing
-from fusewire.cli.loop import Loop
-from fusewire.cli.rates import Counters, Progress, Rates, Steps
+from fusewire.inspect import seeing
+from fusewire.launch.loop import Loop
+from fusewire.launch.rates import Counters, Progress, Rates, Steps
 
 pytestmark = pytest.mark.once
 S = 10**9
@@ -87,9 +87,10 @@ class Task:
 @pytest.fixture
 def port(tmp_path, monkeypatch):
     """port(answer...): the status port of this process; each question gets the next answer, None is never given."""
-    monkeypatch.setattr("fusewire.cli.seeing.folders", lambda: [tmp_path / "fusewire"])  # servers of this process too
-    monkeypatch.setattr("fusewire.cli.rates.EVERY_S", 0.05)
-    monkeypatch.setattr("fusewire.cli.rates.ANSWER_BYTES_MAX", ANSWER_BYTES_MAX)
+    # Servers of this process too.
+    monkeypatch.setattr("fusewire.inspect.seeing.folders", lambda: [tmp_path / "fusewire"])
+    monkeypatch.setattr("fusewire.launch.rates.EVERY_S", 0.05)
+    monkeypatch.setattr("fusewire.launch.rates.ANSWER_BYTES_MAX", ANSWER_BYTES_MAX)
     with contextlib.ExitStack() as stack:
 
         def start(*answers):

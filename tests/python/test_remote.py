@@ -9,14 +9,14 @@ import sys
 import pytest
 from conftest import DEADLINE_S, clean_environment
 
-from fusewire.cli import frames
-from fusewire.cli.commands import ours
-from fusewire.cli.loop import Loop
-from fusewire.cli.placement import Host
-from fusewire.cli.processes import LOST
-from fusewire.cli.rates import Progress
-from fusewire.cli.remote import Remote
-from fusewire.cli.ssh import why_ended
+from fusewire.cli import ours
+from fusewire.launch import frames
+from fusewire.launch.loop import Loop
+from fusewire.launch.plan import Host
+from fusewire.launch.processes import LOST
+from fusewire.launch.rates import Progress
+from fusewire.launch.remote import Remote
+from fusewire.launch.ssh import why_ended
 
 pytestmark = pytest.mark.once
 REQUEST = {"folder": "/", "words": ["sh", "-c", "echo $WHO; exit 3"], "plain": True, "ports": 1, "port_base": None}
@@ -120,7 +120,7 @@ class Launcher:
     def __init__(self):
         pipe = subprocess.PIPE
         self.agent = subprocess.Popen(
-            ours("fusewire.cli.agent"), env=clean_environment(), stdin=pipe, stdout=pipe, stderr=pipe
+            ours("fusewire.launch.agent"), env=clean_environment(), stdin=pipe, stdout=pipe, stderr=pipe
         )
         assert self.agent.stdout.read(len(frames.FIRST_LINE)) == frames.FIRST_LINE
 
@@ -242,7 +242,7 @@ def test_an_agent_that_cannot_start_says_why(launcher, request_, told):
         (255, ["something new"], False, "something new. Fix: try `ssh -p 7 me@b python3 -m fusewire --version`"),
         (127, ["sh: 1: exec: python3: not found"], False, "there is no python3 there. Fix: "),
         (1, ["python3: No module named fusewire"], False, "python3 has no fusewire "),
-        (1, ["python3: No module named fusewire.cli.agent"], False, "python3 has no fusewire "),
+        (1, ["python3: No module named fusewire.launch.agent"], False, "python3 has no fusewire "),
         (None, [], False, "without a word. Fix: try"),
     ],
 )

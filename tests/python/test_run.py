@@ -23,8 +23,8 @@ from lab import Host, why_not
 from processes import wait_until
 
 from fusewire import machine
-from fusewire.cli.cluster import Shape, free_ports
-from fusewire.cli.job import pause_s
+from fusewire.launch.job import pause_s
+from fusewire.launch.plan import Shape, free_ports
 
 pytestmark = pytest.mark.once
 HOST = machine.loopback()
@@ -334,7 +334,7 @@ def test_shape_in_words():
 TWO_PORTS = """
 import pathlib, socket
 pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("40000 40001")
-from fusewire.cli.cluster import free_ports
+from fusewire.launch.plan import free_ports
 with socket.socket() as other:
     other.bind(("127.0.0.2", 40001))
     for _ in range(20):

@@ -19,7 +19,7 @@ import pytest
 from conftest import ROOT, process
 from processes import free_addresses, wait_until
 
-from fusewire.cli import seeing, top, trace
+from fusewire.inspect import seeing, top, trace
 
 OBSERVE = ROOT / "deploy" / "observe"
 ON_PAGE = re.compile(r"^\| `(fusewire_\w+)` \| (\w+) \|", re.MULTILINE)

@@ -16,7 +16,7 @@ import pytest
 from conftest import FUSEWIRE, clean_environment, process, run_to_end
 from test_live import run_on_terminal
 
-from fusewire.cli import seeing
+from fusewire.inspect import seeing
 
 pytestmark = pytest.mark.once
 LIMIT_S = 30.0
@@ -219,7 +219,7 @@ def test_a_rank_that_ends_well_leaves_no_file_and_a_fork_has_its_own(tmp_path, r
     code = """
 import os, pathlib, sys
 import fusewire.collective as fw
-from fusewire.cli import seeing
+from fusewire.inspect import seeing
 
 seeing.folders = lambda: [pathlib.Path(os.environ["XDG_RUNTIME_DIR"], "fusewire")]
 fw.init()
@@ -257,7 +257,7 @@ def test_two_libraries_of_a_process_have_a_port_and_a_file_each(tmp_path, runtim
 import ctypes, os, pathlib, shutil, sys
 import fusewire.collective as fw
 from fusewire import _native
-from fusewire.cli import seeing
+from fusewire.inspect import seeing
 
 seeing.folders = lambda: [pathlib.Path(os.environ["XDG_RUNTIME_DIR"], "fusewire")]
 fw.init()
@@ -296,7 +296,7 @@ def test_subgroups_are_no_other_tasks(tmp_path, runtime):
 import os, pathlib
 import numpy as np
 import fusewire.collective as fw
-from fusewire.cli import seeing
+from fusewire.inspect import seeing
 
 seeing.folders = lambda: [pathlib.Path(os.environ["XDG_RUNTIME_DIR"], "fusewire")]
 fw.init()

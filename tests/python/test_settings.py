@@ -6,7 +6,6 @@ import re
 from conftest import ROOT
 
 from fusewire import settings
-from fusewire.cli import settings_page
 
 # A call in a source with the name of a variable.
 READERS = re.compile(r"\b(?:getenv|Read[A-Z]\w*|FirstOf)\(\{?((?:\s*\"[A-Z_]+\",?)+)")
@@ -23,7 +22,7 @@ def names_in(sources):
 
 def test_page_is_printed_from_the_table():
     page = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
-    assert page == settings_page.page(), "python -m fusewire.cli.settings_page > docs/settings.md"
+    assert page == settings.markdown(), "see the top of settings.py"
 
 
 def test_what_the_plugin_reads_is_in_the_table_and_nothing_else():

@@ -142,7 +142,9 @@ def test_doctor_on_ipv6_only(run_in):
 
 def test_doctor_where_nothing_can_be_written(run_in):
     """TensorFlow can't be imported there; the fix must not be to reinstall it."""
-    code = "from fusewire.cli import doctor as d; print(d.check_temporary(), d.check_tensorflow(d.Report({}, 'ended')))"
+    code = (
+        "from fusewire.doctor import doctor as d; print(d.check_temporary(), d.check_tensorflow(d.Report({}, 'ended')))"
+    )
     said = run_in(["--read-only"], [sys.executable, "-c", code], TMPDIR="/nowhere").ok()
     assert "name='temporary folder', status='FAIL', value=" in said
     assert "No usable temporary directory" in said

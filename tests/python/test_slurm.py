@@ -16,7 +16,7 @@ from processes import wait_until
 from test_hosts import TRAIN
 from test_run import MARK, SERVE, START_S, Runner
 
-from fusewire.cli.guard import die_with
+from fusewire.launch.guard import die_with
 
 __all__ = ["network"]  # a fixture
 pytestmark = [pytest.mark.once, pytest.mark.slow]

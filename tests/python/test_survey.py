@@ -15,8 +15,8 @@ from certificates import Certificates
 from conftest import FUSEWIRE, clean_environment, run_to_end
 from processes import free_addresses, wait_until
 
-from fusewire.cli import inquiry, survey
-from fusewire.cli.survey import Peer, Survey, Way
+from fusewire.doctor import inquiry, survey
+from fusewire.doctor.survey import Peer, Survey, Way
 
 MEMBERS = {"ps:0": "10.0.0.1:2222", "ps:1": "10.0.0.2:2222", "worker:0": "10.0.0.3:2222"}
 

@@ -11,7 +11,7 @@ import pytest
 from conftest import run_to_end
 from processes import wait_until
 
-from fusewire.cli import seeing, why
+from fusewire.inspect import seeing, why
 
 MEMBERS = {"ps:0": "h:1", "ps:1": "h:2", "worker:0": "h:3", "worker:1": "h:4"}
 S = 10**9

@@ -307,7 +307,8 @@ def carry_out(words: list[str]) -> None:
     if words[0] == FUSEWIRE_RUN:
         sys.argv = words
         with hidden("tensorflow"):
-            from fusewire.cli import main, processes
+            from fusewire import __main__ as main
+            from fusewire.launch import processes
 
         processes.subprocess = types.SimpleNamespace(Popen=Forked, DEVNULL=subprocess.DEVNULL, PIPE=subprocess.PIPE)
         sys.exit(main.main(words[1:]))
@@ -315,7 +316,7 @@ def carry_out(words: list[str]) -> None:
         sys.argv = [words[0], *words[2:]]
         del sys.path[0]
         with hidden("tensorflow"):
-            from fusewire.cli import program
+            from fusewire.launch import program
 
         program.main()
         return
@@ -330,7 +331,7 @@ def carry_out(words: list[str]) -> None:
 
 def is_ours(words: Sequence[str]) -> bool:
     """Whether this is the part of ours that runs a program."""
-    return words[0] == "-c" and "from fusewire.cli.program import" in words[1]
+    return words[0] == "-c" and "from fusewire.launch.program import" in words[1]
 
 
 @contextlib.contextmanager

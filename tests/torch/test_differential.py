@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from conftest import join, run_ranks
 
-from fusewire.torch import meeting
+from fusewire.torch import bootstrap
 
 OPERATIONS = 60  # of a run
 SEEDS = int(os.environ.get("TEST_TORCH_SEEDS", "3"))  # of each number of ranks
@@ -230,7 +230,7 @@ class Run:
 
 def results_of(rank, size, folder, backend, seed, hosts):
     if hosts > 1:  # that share nothing but the network
-        meeting.machine.host_identity = lambda: f"host {rank % hosts}"
+        bootstrap.machine.host_identity = lambda: f"host {rank % hosts}"
         os.environ["FUSEWIRE_BIND"] = "127.0.0.1"
     join(backend, rank, size, folder, timeout=TIMEOUT)
     run = Run(backend, rank, size, seed)

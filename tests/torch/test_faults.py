@@ -14,7 +14,7 @@ import torch.distributed as dist
 from certificates import Certificates
 from conftest import ROOT, join, run_ranks, tell, wait_for
 
-from fusewire.torch import meeting
+from fusewire.torch import bootstrap as meeting
 
 DIES_WITHIN_S = 1.5  # a second, and what a busy machine adds
 

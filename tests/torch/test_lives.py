@@ -20,7 +20,7 @@ import torch.distributed._functional_collectives as functional
 from conftest import ROOT, join, run_ranks, tell, wait_for
 from processes import free_ports, process
 
-from fusewire.torch import meeting
+from fusewire.torch import bootstrap
 
 TIMEOUT = datetime.timedelta(seconds=30)
 
@@ -302,7 +302,7 @@ def test_what_gloo_lacks():
 
 def works_in_place(rank, size, folder, hosts, count):
     if hosts > 1:
-        meeting.host_identity = lambda: f"host {rank % hosts}"
+        bootstrap.host_identity = lambda: f"host {rank % hosts}"
         os.environ["FUSEWIRE_BIND"] = "127.0.0.1"
     join("fusewire", rank, size, folder, timeout=TIMEOUT)
     mine = slice(rank * count, (rank + 1) * count)

@@ -13,67 +13,34 @@ Names and meanings are Horovod's. A failure raises fusewire.p2p.Error, which nam
 shrink() at all remaining ranks and continue. docs/collectives.md is the contract.
 """
 
+# mypy: disable-error-code="arg-type"
+# It fears that `self` might be among the keywords of a method's **how; the types of the functions are right.
+
+import functools
+import inspect
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from fusewire import machine
-from fusewire._joining import endpoint_of_environment, table_of_environment
+from fusewire._bootstrap import endpoint_of_environment, numbered, table_of_environment
 from fusewire.collective.group import And, Average, Group, Max, Min, Or, Product, Sum, Xor
 from fusewire.collective.ticket import Plan, Ticket
 from fusewire.p2p import Endpoint, Error
 from fusewire.secret import secret_of_environment
 
-__all__ = [
-    "And",
-    "Average",
-    "Error",
-    "Group",
-    "Max",
-    "Min",
-    "Or",
-    "Plan",
-    "Product",
-    "Sum",
-    "Ticket",
-    "Xor",
-    "cross_rank",
-    "cross_size",
-    "endpoint",
-    "hosts",
-    "hosts_of",
-    "init",
-    "is_initialized",
-    "local_rank",
-    "local_size",
-    "members",
-    "shutdown",
-    "sibling",
-    "world",
-]
+__all__ = ["And", "Average", "Error", "Group", "Max", "Min", "Or", "Plan", "Product", "Sum", "Ticket", "Xor"]
+__all__ += ["cross_rank", "cross_size", "endpoint", "hosts", "hosts_of", "init", "is_initialized", "local_rank"]
+__all__ += ["local_size", "members", "shutdown", "sibling", "world"]
+# Methods of world().
+__all__ += ["abort", "plan", "rank", "shrink", "size", "subgroup"]
+__all__ += ["allgather", "allreduce", "alltoall", "barrier", "broadcast", "gather", "grouped_allreduce", "reduce"]
+__all__ += ["allgather_object", "broadcast_object", "reduce_scatter", "scatter", "sparse_allreduce"]
+__all__ += ["allgather_async", "allreduce_async", "alltoall_async", "barrier_async", "broadcast_async", "gather_async"]
+__all__ += ["grouped_allreduce_async", "reduce_async", "reduce_scatter_async", "scatter_async"]
 
-_METHODS = (
-    "rank",
-    "size",
-    "shrink",
-    "subgroup",
-    "abort",
-    "plan",
-    "allreduce",
-    "grouped_allreduce",
-    "reduce",
-    "broadcast",
-    "reduce_scatter",
-    "allgather",
-    "gather",
-    "scatter",
-    "alltoall",
-    "barrier",
-    "sparse_allreduce",
-    "broadcast_object",
-    "allgather_object",
-)
-_ASYNC = tuple(f"{name}_async" for name in _METHODS[_METHODS.index("allreduce") : _METHODS.index("sparse_allreduce")])
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 
 class _World(NamedTuple):
@@ -150,11 +117,11 @@ def _rank_of_environment() -> int:
 
 def hosts_of(addresses: Sequence[str]) -> list[int]:
     """A number for each rank; ranks whose addresses name the same host have the same number."""
-    hosts = [address.rpartition(":")[0] for address in addresses]
-    return [hosts.index(host) for host in hosts]
+    return numbered([address.rpartition(":")[0] for address in addresses])
 
 
 def is_initialized() -> bool:
+    """Whether this process is a rank."""
     return _world is not None
 
 
@@ -228,7 +195,52 @@ def _initialized() -> _World:
     return _world
 
 
-def __getattr__(name: str) -> Any:
-    if name in _METHODS or name in _ASYNC:
-        return getattr(world(), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# ---- the methods of world(), as functions ----
+
+
+def _of_world(
+    method: Callable[Concatenate[Group, _Parameters], _Result],
+) -> Callable[_Parameters, _Result]:
+    """The function that calls this method of world(). It has the method's description, parameters and types."""
+
+    def function(*arguments: _Parameters.args, **named: _Parameters.kwargs) -> _Result:
+        return method(_initialized().group, *arguments, **named)
+
+    functools.update_wrapper(function, method)
+    own = inspect.signature(method)
+    function.__signature__ = own.replace(parameters=list(own.parameters.values())[1:])  # type: ignore[attr-defined]
+    function.__module__, function.__qualname__ = __name__, method.__name__
+    return function
+
+
+rank = _of_world(Group.rank)
+size = _of_world(Group.size)
+shrink = _of_world(Group.shrink)
+subgroup = _of_world(Group.subgroup)
+abort = _of_world(Group.abort)
+plan = _of_world(Group.plan)
+
+allreduce = _of_world(Group.allreduce)
+allreduce_async = _of_world(Group.allreduce_async)
+grouped_allreduce = _of_world(Group.grouped_allreduce)
+grouped_allreduce_async = _of_world(Group.grouped_allreduce_async)
+reduce = _of_world(Group.reduce)
+reduce_async = _of_world(Group.reduce_async)
+broadcast = _of_world(Group.broadcast)
+broadcast_async = _of_world(Group.broadcast_async)
+reduce_scatter = _of_world(Group.reduce_scatter)
+reduce_scatter_async = _of_world(Group.reduce_scatter_async)
+allgather = _of_world(Group.allgather)
+allgather_async = _of_world(Group.allgather_async)
+gather = _of_world(Group.gather)
+gather_async = _of_world(Group.gather_async)
+scatter = _of_world(Group.scatter)
+scatter_async = _of_world(Group.scatter_async)
+alltoall = _of_world(Group.alltoall)
+alltoall_async = _of_world(Group.alltoall_async)
+barrier = _of_world(Group.barrier)
+barrier_async = _of_world(Group.barrier_async)
+sparse_allreduce = _of_world(Group.sparse_allreduce)
+
+broadcast_object = _of_world(Group.broadcast_object)
+allgather_object = _of_world(Group.allgather_object)

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from fusewire import _native
-from fusewire._joining import make_group
+from fusewire._bootstrap import make_group
 from fusewire._native import NOT_SERVED, check, finalize_among, library, nanoseconds
 from fusewire.collective.arrays import Array, merge, places, shares
-from fusewire.collective.names import key_of, part_of, sizes_of
-from fusewire.collective.ticket import EndedTicket, Plan, Ticket
+from fusewire.collective.ticket import EndedTicket, Plan, Ticket, key_of, part_of, sizes_of
 from fusewire.p2p import Endpoint
 
 Sum, Product, Min, Max, Average, And, Or, Xor = range(len(_native.OPERATORS))
@@ -91,9 +90,11 @@ class Group:
         self.close()
 
     def rank(self) -> int:
+        """This rank's number, from 0. It may change in shrink()."""
         return int(library.fusewire_group_rank(self._live()))
 
     def size(self) -> int:
+        """The number of ranks."""
         return int(library.fusewire_group_ranks(self._live()))
 
     def epoch(self) -> int:
@@ -113,6 +114,7 @@ class Group:
         return Group(handle.value or 0, self._endpoint)
 
     def abort(self, why: str) -> None:
+        """Ends the operations of all ranks, and later ones until shrink(), with an error that says why."""
         library.fusewire_group_abort(self._live(), why.encode())
 
     def shrink(self, timeout: float | None = None) -> None:
@@ -178,6 +180,7 @@ class Group:
     def allreduce_async(
         self, tensor: Any, op: int = Average, name: str | None = None, *, out: Any = None, **how: Any
     ) -> Ticket:
+        """Reduces the tensors of all ranks; all get the result. `out`: where it goes, perhaps `tensor` itself."""
         source = Array(tensor, writable=out is tensor)
         target = source if out is tensor else Array(source.like(source.shape) if out is None else out, True)
         return self._start(
@@ -354,6 +357,7 @@ class Group:
         )
 
     def barrier_async(self, name: str | None = None, **how: Any) -> Ticket:
+        """Ends when all ranks have called it."""
         return self._start("barrier", name=name, **how)
 
     # ---- the blocking forms ----
@@ -366,6 +370,7 @@ class Group:
         return bool(code == 0)
 
     def allreduce(self, tensor: Any, op: int = Average, name: str | None = None, *, out: Any = None, **how: Any) -> Any:
+        """Reduces the tensors of all ranks; all get the result. `out`: where it goes, perhaps `tensor` itself."""
         if name is None and not how:
             target = np.empty_like(tensor) if out is None and type(tensor) is np.ndarray else out
             if target is not None and self._at_once(_ALLREDUCE, tensor, target, op):
@@ -375,12 +380,15 @@ class Group:
     def grouped_allreduce(
         self, tensors: Sequence[Any], op: int = Average, name: str | None = None, **how: Any
     ) -> list[Any]:
+        """Reduces many tensors in one operation, without packing them."""
         return list(self.grouped_allreduce_async(tensors, op, name, waits=True, **how).wait())
 
     def reduce(self, tensor: Any, root_rank: int, op: int = Average, name: str | None = None, **how: Any) -> Any:
+        """Returns the result at the root, None at the other ranks."""
         return self.reduce_async(tensor, root_rank, op, name, waits=True, **how).wait()
 
     def broadcast(self, tensor: Any, root_rank: int, name: str | None = None, *, out: Any = None, **how: Any) -> Any:
+        """Returns the root's tensor. All ranks pass a tensor of the same shape and type."""
         if name is None and not how and out is not None and self._at_once(_BROADCAST, tensor, out, root=root_rank):
             return out
         return self.broadcast_async(tensor, root_rank, name, out=out, waits=True, **how).wait()
@@ -388,6 +396,7 @@ class Group:
     def reduce_scatter(
         self, tensor: Any, op: int = Average, name: str | None = None, *, out: Any = None, **how: Any
     ) -> Any:
+        """Each rank gets its share of the result's rows; see reduce_scatter_async()."""
         if name is None and not how and out is not None and self._at_once(_REDUCE_SCATTER, tensor, out, op):
             return out
         return self.reduce_scatter_async(tensor, op, name, out=out, waits=True, **how).wait()
@@ -411,6 +420,7 @@ class Group:
         return self.gather_async(tensor, root_rank, name, rows=rows, waits=True, **how).wait()
 
     def scatter(self, tensor: Any, root_rank: int, name: str | None = None, **how: Any) -> Any:
+        """Each rank gets its rows of the root's tensor. The others pass a tensor of the same shape and type."""
         return self.scatter_async(tensor, root_rank, name, waits=True, **how).wait()
 
     def alltoall(
@@ -427,6 +437,7 @@ class Group:
         return self.alltoall_async(tensor, sent.tolist(), received.tolist(), name, **how).wait(), received
 
     def barrier(self, name: str | None = None, **how: Any) -> None:
+        """Waits until all ranks have called it."""
         self.barrier_async(name, waits=True, **how).wait()
 
     def sparse_allreduce(

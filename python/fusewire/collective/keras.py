@@ -16,59 +16,12 @@ import numpy as np
 import tensorflow as tf
 
 from fusewire import collective
-from fusewire.collective.tensorflow import (
-    Average,
-    Compression,
-    DistributedOptimizer,
-    Error,
-    Finder,
-    Max,
-    Min,
-    Product,
-    Sum,
-    allgather,
-    allgather_object,
-    allreduce,
-    broadcast,
-    broadcast_object,
-    broadcast_variables,
-    cross_rank,
-    cross_size,
-    init,
-    is_initialized,
-    local_rank,
-    local_size,
-    rank,
-    shutdown,
-    size,
-)
+from fusewire.collective import tensorflow
+from fusewire.collective.tensorflow import *
+from fusewire.collective.tensorflow import Finder
 
-__all__ = [
-    "Average",
-    "Compression",
-    "DistributedOptimizer",
-    "Error",
-    "Max",
-    "Min",
-    "Product",
-    "Sum",
-    "allgather",
-    "allgather_object",
-    "allreduce",
-    "broadcast",
-    "broadcast_object",
-    "broadcast_variables",
-    "callbacks",
-    "cross_rank",
-    "cross_size",
-    "init",
-    "is_initialized",
-    "local_rank",
-    "local_size",
-    "rank",
-    "shutdown",
-    "size",
-]
+__all__ = ["callbacks"]
+__all__ += tensorflow.__all__
 
 
 class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):  # type: ignore[misc]

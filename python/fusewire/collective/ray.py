@@ -24,7 +24,7 @@ from ray.util.collective.collective_group.base_collective_group import BaseGroup
 from ray.util.collective.types import ReduceOp
 
 from fusewire import machine
-from fusewire._joining import endpoint_of_environment
+from fusewire._bootstrap import endpoint_of_environment, numbered
 from fusewire.collective.arrays import Array
 from fusewire.collective.group import Group, Max, Min, Product, Sum
 from fusewire.p2p import Endpoint, Peer
@@ -43,8 +43,8 @@ class FusewireGroup(BaseGroup):  # type: ignore[misc]
 
     def __init__(self, world_size: int, rank: int, group_name: str) -> None:
         super().__init__(world_size, rank, group_name)
-        self._meeting = _Meeting(group_name, rank, world_size, time.monotonic() + self.meeting_s)
-        self._endpoint, self._group, self._members = self._meeting.meet()
+        self._bootstrap = _Bootstrap(group_name, rank, world_size, time.monotonic() + self.meeting_s)
+        self._endpoint, self._group, self._members = self._bootstrap.join()
         self._tag = int.from_bytes(hashlib.blake2b(group_name.encode(), digest_size=8).digest(), "little") >> 1
         self._peers: dict[int, Peer] = {}
 
@@ -57,7 +57,7 @@ class FusewireGroup(BaseGroup):  # type: ignore[misc]
         return True
 
     def destroy_group(self) -> None:
-        self._meeting.forget()
+        self._bootstrap.forget()
         self._group.close()
         self._endpoint.close()
 
@@ -160,7 +160,7 @@ def _plain(array: Any) -> Any:
 # ---- how the ranks find each other ----
 
 
-class _Meeting:
+class _Bootstrap:
     """Through the store, in which a dead group of the same name may have left its words:
 
     every rank   ask/RANK   a number of its own, new each time
@@ -174,7 +174,7 @@ class _Meeting:
         self._rank, self._size, self._deadline = rank, size, deadline
         self._number = secrets.token_hex(8)
 
-    def meet(self) -> tuple[Endpoint, Group, list[tuple[str, str]]]:
+    def join(self) -> tuple[Endpoint, Group, list[tuple[str, str]]]:
         self._write(f"ask/{self._rank}", self._number)
         plan: dict[str, Any] = {}
         endpoint: Endpoint | None = None
@@ -190,9 +190,8 @@ class _Meeting:
             if members := self._all(plan):
                 break
         pairs = [(one["name"], one["address"]) for one in members]
-        hosts = [one["host"] for one in members]
-        numbers = [hosts.index(one) for one in hosts]
-        return endpoint, Group.make(endpoint, self._name, pairs, self._rank, hosts=numbers), pairs
+        hosts = numbered([one["host"] for one in members])
+        return endpoint, Group.make(endpoint, self._name, pairs, self._rank, hosts=hosts), pairs
 
     def forget(self) -> None:
         for key in (f"ask/{self._rank}", f"at/{self._rank}", *(("plan", "all") if self._rank == 0 else ())):

@@ -26,59 +26,39 @@ from fusewire.collective import (
     Min,
     Product,
     Sum,
+    allgather_object,
+    broadcast_object,
     cross_rank,
     cross_size,
     init,
     is_initialized,
     local_rank,
     local_size,
+    rank,
     shutdown,
+    size,
 )
 
-__all__ = [
-    "Average",
-    "BroadcastGlobalVariablesHook",
-    "Compression",
-    "DistributedGradientTape",
-    "DistributedOptimizer",
-    "Error",
-    "Max",
-    "Min",
-    "Product",
-    "Sum",
-    "allgather",
-    "allgather_object",
-    "allreduce",
-    "alltoall",
-    "broadcast",
-    "broadcast_global_variables",
-    "broadcast_object",
-    "broadcast_variables",
+__all__ = ["Average", "Compression", "Error", "Max", "Min", "Product", "Sum"]
+__all__ += [
     "cross_rank",
     "cross_size",
-    "grouped_allreduce",
     "init",
     "is_initialized",
     "local_rank",
     "local_size",
     "rank",
-    "reduce_gradients",
-    "reduce_scatter",
     "shutdown",
     "size",
 ]
+__all__ += ["allgather", "allgather_object", "allreduce", "alltoall", "broadcast", "broadcast_object"]
+__all__ += ["grouped_allreduce", "reduce_gradients", "reduce_scatter"]
+__all__ += ["BroadcastGlobalVariablesHook", "broadcast_global_variables", "broadcast_variables"]
+__all__ += ["DistributedGradientTape", "DistributedOptimizer"]
 
 _CHAIN = "fusewire_collectives"
 # What finds the group, each time that an operation runs.
 Finder: TypeAlias = Callable[[], Any]
-
-
-def rank() -> int:
-    return collective.world().rank()
-
-
-def size() -> int:
-    return collective.world().size()
 
 
 # ---- tensors ----
@@ -325,17 +305,6 @@ class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):  # type: 
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         session.run(self._operation)
-
-
-def broadcast_object(value: Any = None, root_rank: int = 0) -> Any:
-    """Sends an object that can be pickled from the root to all ranks, for example an optimizer's settings. The ranks
-    must trust the root: unpickling can run code."""
-    return collective.world().broadcast_object(value, root_rank)
-
-
-def allgather_object(value: Any) -> list[Any]:
-    """Returns the objects of all ranks, in the order of ranks."""
-    return collective.world().allgather_object(value)
 
 
 # ---- training ----

@@ -1,12 +1,31 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The handle of one running operation of a group: wait(), test() and cancel(); and that of a prepared one."""
+"""One operation of a group: the key by which the ranks match it, and its handle, for wait(), test() and cancel(); and
+the handle of a prepared one."""
 
 import ctypes
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
 from fusewire._native import UNTIL_SIGNAL, check, library
 from fusewire.p2p import Endpoint
+
+
+def key_of(kind: str, name: str | None) -> int:
+    """The key by which operations of one name are matched; 0 for those without a name."""
+    if name is None:
+        return 0
+    return int.from_bytes(hashlib.blake2b(f"{kind}:{name}".encode(), digest_size=8).digest(), "little") or 1
+
+
+def part_of(name: str | None, what: str) -> str | None:
+    """The name of a part of an operation."""
+    return None if name is None else f"{name}/{what}"
+
+
+def sizes_of(name: str | None) -> str | None:
+    """The name of the exchange of sizes before an operation."""
+    return part_of(name, "sizes")
 
 
 class Ticket:
@@ -24,6 +43,7 @@ class Ticket:
         return not self._end.alive or bool(library.fusewire_ticket_wait(self._endpoint._here(self._handle), 0))
 
     def wait(self) -> Any:
+        """Waits until the operation has ended, and returns its result. Call it once."""
         if not self._end.alive:
             raise RuntimeError("the ticket was already waited for, or its group is closed: call wait() only once")
         while not library.fusewire_ticket_wait(self._endpoint._here(self._handle), UNTIL_SIGNAL):

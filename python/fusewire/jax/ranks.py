@@ -20,8 +20,8 @@ from jax._src import distributed, xla_bridge
 from fusewire import _native, collective, machine
 from fusewire._native import KINDS, nanoseconds
 from fusewire.collective import Group
+from fusewire.jax.bootstrap import join
 from fusewire.jax.library import library
-from fusewire.jax.meeting import meet
 from fusewire.p2p import Endpoint
 from fusewire.pages import with_page
 
@@ -77,7 +77,7 @@ def initialize(
         jax.distributed.initialize(*given, **options)
     state = distributed.global_state
     limit_s = float(options.get("initialization_timeout", _INITIALIZATION_S))
-    endpoint, group, members = meet(
+    endpoint, group, members = join(
         state.client, state.process_id, state.num_processes, state.coordinator_address or "", limit_s
     )
     _rank = _Rank(group, endpoint, members, timeout)

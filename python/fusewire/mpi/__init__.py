@@ -14,82 +14,19 @@ import platform
 import time
 
 from fusewire import collective
-from fusewire.mpi.buffers import (
-    BOOL,
-    BYTE,
-    C_BOOL,
-    CHAR,
-    DOUBLE,
-    FLOAT,
-    INT,
-    INT8_T,
-    INT16_T,
-    INT32_T,
-    INT64_T,
-    LONG,
-    SHORT,
-    UINT8_T,
-    UINT16_T,
-    UINT32_T,
-    UINT64_T,
-    UNSIGNED,
-    UNSIGNED_LONG,
-)
-from fusewire.mpi.comm import COMM_NULL, COMM_SELF, COMM_WORLD, IN_PLACE, UNDEFINED, Comm, leave
-from fusewire.mpi.messages import ANY_SOURCE, PROC_NULL, Request, Status
-from fusewire.mpi.ops import BAND, BOR, BXOR, LAND, LOR, MAX, MAXLOC, MIN, MINLOC, PROD, SUM, Op
+from fusewire.mpi import buffers, comm, messages, ops
+from fusewire.mpi.buffers import *
+from fusewire.mpi.comm import *
+from fusewire.mpi.comm import COMM_WORLD, Comm, leave
+from fusewire.mpi.messages import *
+from fusewire.mpi.ops import *
 from fusewire.p2p import Error as Exception
 
-__all__ = [
-    "ANY_SOURCE",
-    "BAND",
-    "BOOL",
-    "BOR",
-    "BXOR",
-    "BYTE",
-    "CHAR",
-    "COMM_NULL",
-    "COMM_SELF",
-    "COMM_WORLD",
-    "C_BOOL",
-    "DOUBLE",
-    "FLOAT",
-    "INT",
-    "INT8_T",
-    "INT16_T",
-    "INT32_T",
-    "INT64_T",
-    "IN_PLACE",
-    "LAND",
-    "LONG",
-    "LOR",
-    "MAX",
-    "MAXLOC",
-    "MIN",
-    "MINLOC",
-    "PROC_NULL",
-    "PROD",
-    "SHORT",
-    "SUM",
-    "UINT8_T",
-    "UINT16_T",
-    "UINT32_T",
-    "UINT64_T",
-    "UNDEFINED",
-    "UNSIGNED",
-    "UNSIGNED_LONG",
-    "Comm",
-    "Exception",
-    "Finalize",
-    "Get_processor_name",
-    "Init",
-    "Is_finalized",
-    "Is_initialized",
-    "Op",
-    "Request",
-    "Status",
-    "Wtime",
-]
+__all__ = ["Exception", "Finalize", "Get_processor_name", "Init", "Is_finalized", "Is_initialized", "Wtime"]
+__all__ += buffers.__all__
+__all__ += comm.__all__
+__all__ += messages.__all__
+__all__ += ops.__all__
 
 Intracomm = Comm
 _ended = False
@@ -101,6 +38,7 @@ def Init() -> None:
 
 
 def Is_initialized() -> bool:
+    """Whether this process is a rank, or was."""
     return collective.is_initialized() or _ended
 
 
@@ -113,12 +51,15 @@ def Finalize() -> None:
 
 
 def Is_finalized() -> bool:
+    """Whether Finalize() was called."""
     return _ended
 
 
 def Wtime() -> float:
+    """Seconds of a clock that only runs forward."""
     return time.perf_counter()
 
 
 def Get_processor_name() -> str:
+    """The name of this machine."""
     return platform.node()

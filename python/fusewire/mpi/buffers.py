@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+__all__ = ["BOOL", "BYTE", "CHAR", "C_BOOL", "DOUBLE", "FLOAT", "INT", "LONG", "SHORT", "UNSIGNED", "UNSIGNED_LONG"]
+__all__ += ["INT8_T", "INT16_T", "INT32_T", "INT64_T", "UINT8_T", "UINT16_T", "UINT32_T", "UINT64_T"]
+
 BOOL = C_BOOL = np.dtype(np.bool_)
 BYTE = CHAR = np.dtype(np.uint8)
 SHORT, INT, LONG = np.dtype(np.short), np.dtype(np.intc), np.dtype(np.int_)

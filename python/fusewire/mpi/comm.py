@@ -15,6 +15,8 @@ from fusewire.mpi.buffers import Buffer, buffer
 from fusewire.mpi.messages import ANY_SOURCE, Mail, Request, Status
 from fusewire.mpi.ops import SUM, Op
 
+__all__ = ["COMM_NULL", "COMM_SELF", "COMM_WORLD", "IN_PLACE", "UNDEFINED", "Comm"]
+
 UNDEFINED = -32766
 _MOST_NUMBERS = 1 << 29
 
@@ -56,9 +58,11 @@ class Comm:
     # ---- who ----
 
     def Get_rank(self) -> int:
+        """This process's rank."""
         return self._group.rank()
 
     def Get_size(self) -> int:
+        """The number of ranks."""
         return self._group.size()
 
     rank = property(Get_rank)
@@ -83,6 +87,7 @@ class Comm:
         return Comm(lambda: group, number, lambda: world_ranks)
 
     def Dup(self) -> "Comm":
+        """Another communicator of the same ranks."""
         made = self.Split(0, self.rank)
         assert made is not None
         return made
@@ -90,27 +95,33 @@ class Comm:
     Clone = Dup
 
     def Free(self) -> None:
+        """Ends the communicator."""
         self._group.close()
 
     def Abort(self, errorcode: int = 1) -> None:
+        """Ends this process, and the operations of the others with an error."""
         self._group.abort(f"rank {self.rank} has called Abort({errorcode})")
         raise SystemExit(errorcode)
 
     # ---- arrays ----
 
     def Barrier(self) -> None:
+        """Waits for all ranks."""
         self._group.barrier(**self._how)
 
     def Bcast(self, buf: Any, root: int = 0) -> None:
+        """The root's array goes to all."""
         flat = buffer(buf, writes=True).flat
         self._group.broadcast(flat, root, out=flat, **self._how)
 
     def Allreduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
+        """Reduces the arrays of all ranks; all get the result."""
         source, target = _reduced(sendbuf, recvbuf, op)
         self._group.allreduce(source, op.of_arrays(), out=target, **self._how)
         _store(target, recvbuf, op)
 
     def Reduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM, root: int = 0) -> None:
+        """Reduces the arrays of all ranks; the root gets the result."""
         is_root = self.rank == root
         source = buffer(recvbuf if isinstance(sendbuf, _InPlace) else sendbuf).flat
         result = self._group.reduce(_truths(source, op), root, op.of_arrays(), **self._how)
@@ -118,6 +129,7 @@ class Comm:
             buffer(recvbuf, writes=True).flat[:] = result
 
     def Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> None:
+        """Reduces the arrays of all ranks; each gets as large a part of the result."""
         target = buffer(recvbuf, writes=True).flat
         if isinstance(sendbuf, _InPlace):
             source = target.copy()
@@ -134,6 +146,7 @@ class Comm:
         self._scatter_sums(source, target[: counts[self.rank]], counts, op)
 
     def Allgather(self, sendbuf: Any, recvbuf: Any) -> None:
+        """All get the arrays of all ranks, one behind the other."""
         target = buffer(recvbuf, writes=True)
         if target.counts is not None:
             self.Allgatherv(sendbuf, recvbuf)
@@ -142,10 +155,12 @@ class Comm:
         self._gather_all(sendbuf, target.flat[: each * self.size], [each] * self.size)
 
     def Allgatherv(self, sendbuf: Any, recvbuf: Any) -> None:
+        """As Allgather, for arrays of different lengths: recvbuf is [array, counts]."""
         target = buffer(recvbuf, writes=True)
         self._gather_all(sendbuf, target.flat, _counts_of(target, "Allgatherv", self.size))
 
     def Gather(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+        """The root gets the arrays of all ranks, one behind the other."""
         if self.rank == root:
             target = buffer(recvbuf, writes=True)
             each = len(target.flat) // self.size
@@ -161,6 +176,7 @@ class Comm:
         self._gather_at(sendbuf, target.flat, self._told(counts, root), root)
 
     def Scatter(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+        """Each rank gets its part of the root's array."""
         source = buffer(sendbuf).flat if self.rank == root else None
         own = source is not None and isinstance(recvbuf, _InPlace)
         each = len(source) // self.size if source is not None else len(buffer(recvbuf).flat)
@@ -174,11 +190,13 @@ class Comm:
         self._scatter_from(source.flat, None if in_place else recvbuf, self._told(counts, root), root)
 
     def Alltoall(self, sendbuf: Any, recvbuf: Any) -> None:
+        """Each rank sends a part of its array to each."""
         target = buffer(recvbuf, writes=True).flat
         source = target.copy() if isinstance(sendbuf, _InPlace) else buffer(sendbuf).flat
         self._group.alltoall(source, out=target, **self._how)
 
     def Alltoallv(self, sendbuf: Any, recvbuf: Any) -> None:
+        """As Alltoall, for parts of different lengths: both are [array, counts]."""
         source, target = buffer(sendbuf), buffer(recvbuf, writes=True)
         sends = _counts_of(source, "Alltoallv", self.size)
         receives = _counts_of(target, "Alltoallv", self.size)
@@ -187,24 +205,29 @@ class Comm:
     # ---- arrays, begun and waited for later ----
 
     def Ibarrier(self) -> Request:
+        """Barrier, begun."""
         return _request(self._group.barrier_async(**self._how))
 
     def Ibcast(self, buf: Any, root: int = 0) -> Request:
+        """Bcast, begun."""
         flat = buffer(buf, writes=True).flat
         return _request(self._group.broadcast_async(flat, root, out=flat, **self._how))
 
     def Iallreduce(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> Request:
+        """Allreduce, begun."""
         source, target = _reduced(sendbuf, recvbuf, op)
         ticket = self._group.allreduce_async(source, op.of_arrays(), out=target, **self._how)
         return _request(ticket, lambda: _store(target, recvbuf, op))
 
     def Iallgather(self, sendbuf: Any, recvbuf: Any) -> Request:
+        """Allgather, begun."""
         target = buffer(recvbuf, writes=True).flat
         each = len(target) // self.size
         source = self._own_part(sendbuf, target, [each] * self.size)
         return _request(self._group.allgather_async(source, rows=[each] * self.size, out=target, **self._how))
 
     def Ialltoall(self, sendbuf: Any, recvbuf: Any) -> Request:
+        """Alltoall, begun."""
         target = buffer(recvbuf, writes=True).flat
         source = target.copy() if isinstance(sendbuf, _InPlace) else buffer(sendbuf).flat
         return _request(self._group.alltoall_async(source, out=target, **self._how))
@@ -212,54 +235,68 @@ class Comm:
     # ---- objects: the ranks trust each other, since unpickling can run code ----
 
     def barrier(self) -> None:
+        """Waits for all ranks."""
         self.Barrier()
 
     def bcast(self, obj: Any, root: int = 0) -> Any:
+        """The root's object goes to all."""
         return self._group.broadcast_object(obj, root)
 
     def allgather(self, sendobj: Any) -> list[Any]:
+        """The objects of all ranks, in their order."""
         return self._group.allgather_object(sendobj)
 
     def gather(self, sendobj: Any, root: int = 0) -> list[Any] | None:
+        """The objects of all ranks at the root; None at the others."""
         found = self._group.allgather_object(sendobj)
         return found if self.rank == root else None
 
     def scatter(self, sendobj: Sequence[Any] | None, root: int = 0) -> Any:
+        """This rank's object of the root's list."""
         if self.rank == root and (sendobj is None or len(sendobj) != self.size):
             raise ValueError(f"scatter needs a list of {self.size} objects at the root: one for each rank")
         return self._group.broadcast_object(sendobj, root)[self.rank]
 
     def alltoall(self, sendobj: Sequence[Any]) -> list[Any]:
+        """Each rank has an object for each; returns those for this rank."""
         if len(sendobj) != self.size:
             raise ValueError(f"alltoall needs a list of {self.size} objects: one for each rank")
         return [row[self.rank] for row in self._group.allgather_object(list(sendobj))]
 
     def allreduce(self, sendobj: Any, op: Op = SUM) -> Any:
+        """The objects of all ranks, combined in their order."""
         return functools.reduce(op.function, self._group.allgather_object(sendobj))
 
     def reduce(self, sendobj: Any, op: Op = SUM, root: int = 0) -> Any:
+        """As allreduce(), at the root; None at the others."""
         found = self.allreduce(sendobj, op)
         return found if self.rank == root else None
 
     def scan(self, sendobj: Any, op: Op = SUM) -> Any:
+        """As allreduce(), of this rank and those before it."""
         return functools.reduce(op.function, self._group.allgather_object(sendobj)[: self.rank + 1])
 
     def exscan(self, sendobj: Any, op: Op = SUM) -> Any:
+        """As allreduce(), of the ranks before this one; None at the first."""
         before = self._group.allgather_object(sendobj)[: self.rank]
         return functools.reduce(op.function, before) if before else None
 
     # ---- messages ----
 
     def Isend(self, buf: Any, dest: int, tag: int = 0) -> Request:
+        """Send, begun."""
         return self._mail.send(buf, dest, tag, self.timeout)
 
     def Irecv(self, buf: Any, source: int = ANY_SOURCE, tag: int = 0) -> Request:
+        """Recv, begun."""
         return self._mail.receive(buf, source, tag, self.timeout)
 
     def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
+        """Sends an array to a rank."""
         self.Isend(buf, dest, tag).wait()
 
     def Recv(self, buf: Any, source: int = ANY_SOURCE, tag: int = 0, status: Status | None = None) -> None:
+        """Receives an array from a rank, or from any."""
         self.Irecv(buf, source, tag).wait(status)
 
     def Sendrecv(
@@ -272,11 +309,13 @@ class Comm:
         recvtag: int = 0,
         status: Status | None = None,
     ) -> None:
+        """Sends one array and receives another at the same time."""
         sent = self.Isend(sendbuf, dest, sendtag)
         self.Recv(recvbuf, source, recvtag, status)
         sent.wait()
 
     def isend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+        """send(), begun."""
         return self._mail.send_object(obj, dest, tag, self.timeout)
 
     def irecv(self, buf: None = None, source: int = ANY_SOURCE, tag: int = 0) -> Request:
@@ -284,9 +323,11 @@ class Comm:
         return self._mail.receive_object(source, tag, self.timeout)
 
     def send(self, obj: Any, dest: int, tag: int = 0) -> None:
+        """Sends an object to a rank."""
         self.isend(obj, dest, tag).wait()
 
     def recv(self, buf: None = None, source: int = ANY_SOURCE, tag: int = 0, status: Status | None = None) -> Any:
+        """Receives an object from a rank, or from any."""
         return self._mail.receive_object(source, tag, self.timeout, status).wait()
 
     def sendrecv(
@@ -299,6 +340,7 @@ class Comm:
         recvtag: int = 0,
         status: Status | None = None,
     ) -> Any:
+        """Sends one object and receives another at the same time."""
         sent = self.isend(sendobj, dest, sendtag)
         received = self.recv(None, source, recvtag, status)
         sent.wait()

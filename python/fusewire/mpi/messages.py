@@ -18,6 +18,8 @@ from fusewire import collective
 from fusewire.mpi.buffers import buffer
 from fusewire.p2p import Operation, Peer
 
+__all__ = ["ANY_SOURCE", "PROC_NULL", "Request", "Status"]
+
 ANY_SOURCE, PROC_NULL = -2, -1
 TAG_MAX = (1 << 31) - 1
 _ARRAY, _LENGTH, _OBJECT = range(3)
@@ -31,12 +33,15 @@ class Status:
         self.source, self.tag, self.bytes = PROC_NULL, 0, 0
 
     def Get_source(self) -> int:
+        """The rank of the sender."""
         return self.source
 
     def Get_tag(self) -> int:
+        """The tag of the message."""
         return self.tag
 
     def Get_count(self, datatype: Any = None) -> int:
+        """How many elements of this type came; None: how many bytes."""
         return self.bytes // (np.dtype(datatype).itemsize if datatype is not None else 1)
 
 
@@ -73,6 +78,7 @@ class Request:
         self._wait, self._test, self._ended, self._result = wait, test, False, None
 
     def wait(self, status: Status | None = None) -> Any:
+        """Waits until the operation has ended; returns its object."""
         if not self._ended:
             self._ended, self._result = True, self._wait()
             if status is not None and isinstance(self._result, Status):
@@ -80,6 +86,7 @@ class Request:
         return None if isinstance(self._result, Status) else self._result
 
     def Wait(self, status: Status | None = None) -> bool:
+        """Waits until the operation has ended."""
         self.wait(status)
         return True
 
@@ -90,14 +97,17 @@ class Request:
         return True, self.wait(status)
 
     def Test(self, status: Status | None = None) -> bool:
+        """Whether the operation has ended."""
         return self.test(status)[0]
 
     @staticmethod
     def waitall(requests: Iterable["Request"]) -> list[Any]:
+        """Waits for all; returns their objects."""
         return [request.wait() for request in requests]
 
     @staticmethod
     def Waitall(requests: Iterable["Request"]) -> bool:
+        """Waits for all."""
         Request.waitall(requests)
         return True
 
@@ -112,6 +122,7 @@ class Request:
 
     @staticmethod
     def Waitany(requests: Sequence["Request"]) -> int:
+        """The place of one that has ended."""
         return Request.waitany(requests)[0]
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from fusewire.collective import And, Max, Min, Or, Product, Sum, Xor
 
+__all__ = ["BAND", "BOR", "BXOR", "LAND", "LOR", "MAX", "MAXLOC", "MIN", "MINLOC", "PROD", "SUM", "Op"]
+
 
 class Op:
     """`number`: the library's operator for arrays; None if it has none. `truths`: of arrays of truth values."""
@@ -27,6 +29,7 @@ class Op:
         return self.function(one, other)
 
     def of_arrays(self) -> int:
+        """The library's operator."""
         if self.number is None:
             raise NotImplementedError(
                 f"the operator {self.name} is not one for arrays: reduce objects with it (allreduce, reduce), or "

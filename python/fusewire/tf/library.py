@@ -16,6 +16,7 @@ _library: ctypes.CDLL | None = None  # None until the plug-in is loaded
 
 
 def is_loaded() -> bool:
+    """Whether the plug-in is loaded."""
     return _library is not None
 
 

@@ -14,8 +14,8 @@ from torch._C import _distributed_c10d as c10d
 
 from fusewire._native import forks, library
 from fusewire.torch import profiling, recorder
+from fusewire.torch.bootstrap import Membership, join
 from fusewire.torch.collectives import Collectives
-from fusewire.torch.meeting import Membership, meet
 from fusewire.torch.messages import wrong_size
 from fusewire.torch.rank import nanoseconds_of
 from fusewire.torch.tensors import Made, memory_of, readable
@@ -36,7 +36,7 @@ def create(options: Any, backend_options: Any) -> "FusewireBackend":
         raise ValueError(
             f"pg_options is a {type(backend_options).__name__}, but {NAME} has no options of its own: leave it out"
         )
-    member = meet(options.store, options.group_rank, options.group_size, options.group_id, options.timeout)
+    member = join(options.store, options.group_rank, options.group_size, options.group_id, options.timeout)
     backend = FusewireBackend(
         member,
         options.timeout,
@@ -113,7 +113,7 @@ class FusewireBackend(Collectives, c10d.Backend):  # type: ignore[misc]
             self._end()
         _split.discard(self)
 
-    # ---- groups of some of these ranks, which need no Store to meet ----
+    # ---- groups of some of these ranks, which need no Store ----
 
     def split(self, store: Any, ranks: Sequence[int], options: Any) -> "FusewireBackend":
         return self._among(list(ranks), options.group_name, options._timeout, options.global_ranks_in_group)
@@ -121,7 +121,7 @@ class FusewireBackend(Collectives, c10d.Backend):  # type: ignore[misc]
     def merge(self, store: Any, options: Any, rank: int, size: int) -> "FusewireBackend":
         """With ranks of other groups, by a Store that all of them know."""
         self._live()
-        member = meet(store, rank, size, options.group_name, options._timeout)
+        member = join(store, rank, size, options.group_name, options._timeout)
         return _kept_by_itself(FusewireBackend(member, options._timeout, options.group_name))
 
     def shrink(self, excluded: Sequence[int], flags: int = 0, options: Any = None) -> "FusewireBackend":
@@ -215,10 +215,10 @@ def _kept_by_itself(backend: FusewireBackend) -> FusewireBackend:
 def patch_torch() -> None:
     """Once in a process. Other backends keep what they had."""
     functions = {"gather_single": _gather_single, "gather_into_tensor": _gather_single, "split_group": _split_group}
-    for name, mended in functions.items():
+    for name, patched in functions.items():
         original = getattr(c10d.ProcessGroup, name, None)
         if original is not None and not hasattr(original, "fusewire"):
-            function = mended(original)
+            function = patched(original)
             function.fusewire = True
             setattr(c10d.ProcessGroup, name, function)
 

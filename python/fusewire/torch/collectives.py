@@ -254,26 +254,17 @@ class Collectives(Rank):
     def gather(self, outputs: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any) -> Any:
         tensor = self._only(inputs, "gather", "input list")
         self._check_root(opts.rootRank)
-        made = Made()
-        targets = []
+        output: Sequence[Any] = ()
         if opts.rootRank == self._rank:
             output = self._only(outputs, "gather", "output list")
             self._check_list(output, "output")
             self._check_types(output, tensor)
             self._check_sizes(output, tensor, "gather")
-            targets = [made.target(one) for one in output]
-        made.call(
-            calls.GATHER,
-            [total([tensor])] * self._size,
-            root=opts.rootRank,
-            sources=[made.source(tensor)],
-            targets=targets,
-        )
-        what = "gather", recorder.of_all(inputs), recorder.as_one(outputs[0]) if targets else []
+        what = "gather", recorder.of_all(inputs), recorder.as_one(output) if output else []
+        made = self._made(calls.GATHER, [total([tensor])] * self._size, [tensor], output, root=opts.rootRank)
         return self._do("gather", opts, made, lists_of(outputs), inputs, what)
 
     def gather_single(self, output: Any, tensor: Any, opts: Any) -> Any:
-        made = Made()
         targets = []
         if opts.rootRank == self._rank:
             self._check_types([output], tensor)
@@ -282,36 +273,22 @@ class Collectives(Rank):
                     f"gather_single: the output has {output.numel()} elements, but {self._size} ranks with "
                     f"{tensor.numel()} each need {tensor.numel() * self._size}"
                 )
-            targets = [made.target(output)]
-        made.call(
-            calls.GATHER,
-            [total([tensor])] * self._size,
-            root=opts.rootRank,
-            sources=[made.source(tensor)],
-            targets=targets,
-        )
+            targets = [output]
         what = "gather", recorder.of_all([tensor]), recorder.of_all(targets)
+        made = self._made(calls.GATHER, [total([tensor])] * self._size, [tensor], targets, root=opts.rootRank)
         return self._do("gather", opts, made, [output], [tensor], what)
 
     def scatter(self, outputs: Sequence[Any], inputs: Sequence[Sequence[Any]], opts: Any) -> Any:
         tensor = self._only(outputs, "scatter", "output list")
         self._check_root(opts.rootRank)
-        made = Made()
-        sources = []
+        given: Sequence[Any] = ()
         if opts.rootRank == self._rank:
             given = self._only(inputs, "scatter", "input list")
             self._check_list(given, "input")
             self._check_types(given, tensor)
             self._check_sizes(given, tensor, "scatter")
-            sources = [made.source(one) for one in given]
-        made.call(
-            calls.SCATTER,
-            [total([tensor])] * self._size,
-            root=opts.rootRank,
-            sources=sources,
-            targets=[made.target(tensor)],
-        )
-        what = "scatter", recorder.as_one(sources), recorder.of_all(outputs)
+        what = "scatter", recorder.as_one(given), recorder.of_all(outputs)
+        made = self._made(calls.SCATTER, [total([tensor])] * self._size, given, [tensor], root=opts.rootRank)
         return self._do("scatter", opts, made, list(outputs), inputs[0] if inputs else outputs, what)
 
     def reduce_scatter(self, outputs: Sequence[Any], inputs: Sequence[Sequence[Any]], opts: Any) -> Any:
@@ -372,14 +349,8 @@ class Collectives(Rank):
         self._check_list(outputs, "output")
         self._check_list(inputs, "input")
         self._check_types([*outputs, *inputs], inputs[0])
-        made = Made()
-        made.call(
-            calls.ALL_TO_ALL,
-            [total([one]) for one in inputs],
-            receives=[total([one]) for one in outputs],
-            sources=[made.source(one) for one in inputs],
-            targets=[made.target(one) for one in outputs],
-        )
+        counts, receives = [total([one]) for one in inputs], [total([one]) for one in outputs]
+        made = self._made(calls.ALL_TO_ALL, counts, inputs, outputs, receives=receives)
         what = "all_to_all", recorder.as_one(inputs), recorder.as_one(outputs)
         return self._do("all_to_all", opts, made, list(outputs), inputs, what)
 
@@ -390,14 +361,9 @@ class Collectives(Rank):
         if evenly and output.shape == tensor.shape and self._move_short(opts, calls.ALL_TO_ALL, output, tensor, tensor):
             return None
         self._check_types([output], tensor)
-        made = Made()
-        made.call(
-            calls.ALL_TO_ALL,
-            self._splits(tensor, input_splits, "input"),
-            receives=self._splits(output, output_splits, "output"),
-            sources=[made.source(tensor)],
-            targets=[made.target(output)],
-        )
+        counts = self._splits(tensor, input_splits, "input")
+        receives = self._splits(output, output_splits, "output")
+        made = self._made(calls.ALL_TO_ALL, counts, [tensor], [output], receives=receives)
         what = "all_to_all", recorder.of_all([tensor]), recorder.of_all([output])
         return self._do("all_to_all", opts, made, [output], [tensor], what)
 
@@ -422,9 +388,7 @@ class Collectives(Rank):
         return [count * row for count in splits]
 
     def barrier(self, opts: Any) -> Any:
-        made = Made()
-        made.call(calls.BARRIER, ())
-        return self._do("barrier", opts, made, [], [], ("barrier", [], []))
+        return self._do("barrier", opts, self._made(calls.BARRIER, (), (), ()), [], [], ("barrier", [], []))
 
     def monitored_barrier(self, opts: Any, wait_all_ranks: bool = False) -> None:
         self._live()
@@ -439,6 +403,14 @@ class Collectives(Rank):
             self._watch.failed(note, error)
             raise
         recorder.end(note)
+
+    @staticmethod
+    def _made(kind: int, counts: Sequence[int], sources: Sequence[Any], targets: Sequence[Any], **how: Any) -> Made:
+        """One call over all of these tensors."""
+        made = Made()
+        read, written = [made.source(one) for one in sources], [made.target(one) for one in targets]
+        made.call(kind, counts, sources=read, targets=written, **how)
+        return made
 
     # ---- what a program may get wrong ----
 

@@ -282,7 +282,7 @@ class FusewireWork(c10d.Work):  # type: ignore[misc]
         return True
 
     def get_future(self) -> Any:
-        if getattr(_asked, "by_mended", False):
+        if getattr(_asked, "by_patch", False):
             _asked.found = self
             return _no_future
         if self._future is None:
@@ -385,7 +385,7 @@ class FusewireWork(c10d.Work):  # type: ignore[misc]
 _asked = threading.local()
 _no_future: Any = torch.futures.Future()
 _future_lock = threading.Lock()
-_MENDED = (
+_PATCHED = (
     "is_completed",
     "is_success",
     "exception",
@@ -401,25 +401,25 @@ def behind(work: Any) -> FusewireWork | None:
     """Our Work behind one of torch's, if there is one. get_future() is the only way through that has no effect."""
     if isinstance(work, FusewireWork):
         return work
-    _asked.by_mended, _asked.found = True, None
+    _asked.by_patch, _asked.found = True, None
     try:
         work.get_future()
     except RuntimeError:
         return None  # a Work without futures
     finally:
-        _asked.by_mended, found, _asked.found = False, _asked.found, None
+        _asked.by_patch, found, _asked.found = False, _asked.found, None
     return found if isinstance(found, FusewireWork) else None
 
 
 def patch_torch() -> None:
     """Once in a process. A Work of another backend keeps its functions."""
-    for name in _MENDED:
+    for name in _PATCHED:
         original = getattr(c10d.Work, name, None)
         if original is not None and not hasattr(original, "fusewire"):
-            setattr(c10d.Work, name, _mended(name, original))
+            setattr(c10d.Work, name, _patched(name, original))
 
 
-def _mended(name: str, original: Any) -> Any:
+def _patched(name: str, original: Any) -> Any:
     def function(self: Any) -> Any:
         # Works of other backends have types of their own, or Python classes.
         ours = behind(self) if type(self) is c10d.Work else None

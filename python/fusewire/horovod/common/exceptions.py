@@ -1,6 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Horovod's exceptions."""
 
+__all__ = ["HorovodInternalError"]
+
 
 class HorovodInternalError(RuntimeError):
     """A collective failed. Elastic training goes on from the last commit if `code` says that a rank is lost.

@@ -22,13 +22,13 @@ import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from fusewire.collective import Error
 from fusewire.horovod.common.exceptions import HorovodInternalError
 from fusewire.horovod.common.lines import Lines
 from fusewire.horovod.common.ranks import Ranks, internal, patience
-from fusewire.horovod.common.zeros import take_part
+from fusewire.horovod.common.zeros import Announced, take_part
 from fusewire.p2p import Endpoint
 
 _KEPT = 65536  # operations; a rank can be this far ahead of one that joins
@@ -36,41 +36,27 @@ _ROUNDS_KEPT = 64  # of other ranks that are ahead: one, and one for each restar
 _LOOK_S = 1.0  # how often a rank that has joined looks whether the others are still there
 
 
-class Told(NamedTuple):
-    """An operation, as other ranks need to know it."""
-
-    key: str  # of the operations that it is matched among
-    turn: int  # among those
-    process_set: int
-    kind: str
-    name: str | None
-    shapes: Sequence[Sequence[int]]
-    types: Sequence[str]
-    op: int
-    root: int
-
-
 # What is noted of each operation: the same, with shapes and types as the framework has them.
 _Note: TypeAlias = tuple[Any, ...]
 
 
-def _told(note: _Note) -> Told:
+def _announced(note: _Note) -> Announced:
     key, turn, process_set, kind, name, shapes, types, op, root = note
     names = [str(one).rpartition(".")[2] for one in types]
-    return Told(key, turn, process_set, kind, name, [list(shape) for shape in shapes], names, op, root)
+    return Announced(key, turn, process_set, kind, name, [list(shape) for shape in shapes], names, op, root)
 
 
 def _is_sane(line: dict[str, Any]) -> bool:
     """Whether a rank that makes no mistake could have sent it."""
     numbers = [line.get("round"), line.get("last", 0)]
-    turns, told = line.get("turns", {}), line.get("told", [None] * len(Told._fields))
+    turns, told = line.get("turns", {}), line.get("told", [None] * len(Announced._fields))
     if isinstance(turns, dict):
         numbers += turns.values()
     return (
         all(type(number) is int for number in numbers)
         and isinstance(turns, dict)
         and isinstance(told, list)
-        and len(told) == len(Told._fields)
+        and len(told) == len(Announced._fields)
     )
 
 
@@ -80,7 +66,7 @@ class _Round:
     def __init__(self) -> None:
         self.turns: dict[int, Mapping[str, int]] = {}  # of each rank that has joined, in their order
         self.last: int | None = None
-        self.heard: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self.lines: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
 
 class Joiner:
@@ -95,7 +81,7 @@ class Joiner:
         self._turns: dict[str, int] = {}
         self._history: deque[_Note] = deque(maxlen=_KEPT)
         self._round, self._rounds = 0, defaultdict[int, _Round](_Round)
-        self._lines = Lines(endpoint, names, number, self._hear) if len(names) > 1 else None
+        self._lines = Lines(endpoint, names, number, self._on_line) if len(names) > 1 else None
 
     def close(self) -> None:
         if self._lines is not None:
@@ -114,7 +100,9 @@ class Joiner:
 
     # ---- a rank that goes on ----
 
-    def tell(self, process_set: int, kind: str, arrays: Sequence[Any], op: int, root: int, name: str | None) -> None:
+    def announce(
+        self, process_set: int, kind: str, arrays: Sequence[Any], op: int, root: int, name: str | None
+    ) -> None:
         if self._lines is None:
             return
         # This is in the path of every operation: it only notes.
@@ -126,9 +114,9 @@ class Joiner:
             note = (key, turn, process_set, kind, name, shapes, types, op, root)
             self._history.append(note)
             for rank in self._rounds[self._round].turns:
-                self._lines.send(rank, {"round": self._round, "told": _told(note)})
+                self._lines.send(rank, {"round": self._round, "told": _announced(note)})
 
-    def _hear(self, sender: int, line: dict[str, Any]) -> None:
+    def _on_line(self, sender: int, line: dict[str, Any]) -> None:
         """On the thread that listens."""
         if not _is_sane(line):
             return
@@ -142,7 +130,7 @@ class Joiner:
                 self._has_joined(this, sender, number, line["turns"])
             if "last" in line:
                 this.last = line["last"]
-            this.heard.put({**line, "sender": sender})
+            this.lines.put({**line, "sender": sender})
 
     def _has_joined(self, this: _Round, rank: int, number: int, turns: Mapping[str, int]) -> None:
         assert self._lines is not None
@@ -150,7 +138,7 @@ class Joiner:
         if number == self._round and rank != self._number:
             for note in self._history:
                 if note[1] > turns.get(note[0], 0):
-                    self._lines.send(rank, {"round": number, "told": _told(note)})
+                    self._lines.send(rank, {"round": number, "told": _announced(note)})
         # The lowest rank says who was the last, as all must return the same.
         if self._number == self._alive[0] and len(this.turns) == len(self._alive):
             for other in self._alive:
@@ -182,18 +170,18 @@ class Joiner:
 
     def _take_part(self, this: _Round) -> None:
         missing = set(self._alive) - {self._number}
-        heard_at = time.monotonic()
+        line_at = time.monotonic()
         while missing or this.last is None:
             try:
-                line = this.heard.get(timeout=_LOOK_S)
+                line = this.lines.get(timeout=_LOOK_S)
             except queue.Empty:
-                self._check(missing, time.monotonic() - heard_at)
+                self._check(missing, time.monotonic() - line_at)
                 continue
-            heard_at = time.monotonic()
+            line_at = time.monotonic()
             if "turns" in line:
                 missing.discard(line["sender"])
             if "told" in line:
-                self._do(Told(*line["told"]))
+                self._do(Announced(*line["told"]))
 
     def _check(self, missing: set[int], waited_s: float) -> None:
         assert self._lines is not None
@@ -212,13 +200,13 @@ class Joiner:
                 code="timeout",
             )
 
-    def _do(self, told: Told) -> None:
-        ranks = self._members().get(told.process_set)
-        if ranks is None or told.turn <= self._turns.get(told.key, 0):
+    def _do(self, operation: Announced) -> None:
+        ranks = self._members().get(operation.process_set)
+        if ranks is None or operation.turn <= self._turns.get(operation.key, 0):
             return  # not of this rank, or done already: another rank has told it
-        self._turns[told.key] = told.turn
+        self._turns[operation.key] = operation.turn
         try:
-            take_part(ranks.group, told.kind, told.shapes, told.types, told.op, told.root, told.name)
+            take_part(ranks.group, operation)
         except Error as error:
             raise internal(error) from error
 
@@ -248,10 +236,10 @@ def restart(alive: Sequence[int]) -> None:
         _joiner.restart(alive)
 
 
-def tell(process_set: int, kind: str, arrays: Sequence[Any], op: int, root: int, name: str | None) -> None:
+def announce(process_set: int, kind: str, arrays: Sequence[Any], op: int, root: int, name: str | None) -> None:
     """Called before each operation begins."""
     if _joiner is not None:
-        _joiner.tell(process_set, kind, arrays, op, root, name)
+        _joiner.announce(process_set, kind, arrays, op, root, name)
 
 
 def join_now() -> int:

@@ -26,12 +26,12 @@ _REST_S = 0.01
 
 
 class Lines:
-    """`hear(sender, line)` is called on the thread that reads, which ends with close() or with the endpoint."""
+    """`on_line(sender, line)` is called on the thread that reads, which ends with close() or with the endpoint."""
 
     def __init__(
-        self, endpoint: Endpoint, names: Sequence[str], number: int, hear: Callable[[int, dict[str, Any]], None]
+        self, endpoint: Endpoint, names: Sequence[str], number: int, on_line: Callable[[int, dict[str, Any]], None]
     ) -> None:
-        self._endpoint, self._names, self._hear = endpoint, list(names), hear
+        self._endpoint, self._names, self._on_line = endpoint, list(names), on_line
         self._others = {name: rank for rank, name in enumerate(names) if rank != number}
         self._peers: dict[int, Peer] = {}
         self._sending: deque[Operation] = deque()
@@ -82,7 +82,7 @@ class Lines:
             line = None if sender is None else self._line_of(sender, packed)
             if sender is not None and line is not None and not self._is_closed.is_set():
                 with contextlib.suppress(Error):  # an answer that can't be sent: that rank is gone
-                    self._hear(sender, line)
+                    self._on_line(sender, line)
 
     def _receives_again(self) -> bool:
         """After an error: what has come was too long. False: we are closed, or the endpoint is."""

@@ -1,11 +1,12 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""How values of ranks are combined."""
+"""How values of ranks are combined, and in which type they are sent."""
 
 import warnings
+from typing import Any
 
 from fusewire.collective import Average, Max, Min, Product, Sum
 
-__all__ = ["Adasum", "Average", "Max", "Min", "Product", "Sum", "checked", "handle_average_backwards_compatibility"]
+__all__ = ["Adasum", "Average", "Max", "Min", "Product", "Sum", "handle_average_backwards_compatibility"]
 
 Adasum = 1000  # Horovod's, which no collective here computes
 
@@ -47,3 +48,26 @@ def groups_of(num_groups: int, groups: object) -> object:
     if groups is not None and not isinstance(groups, list) and not (isinstance(groups, int) and groups > 0):
         raise ValueError(f"groups is {groups!r}: pass a number above 0, or a list of lists of variables")
     return groups
+
+
+class Compressor:
+    """What a program derives a compression of its own from."""
+
+    @staticmethod
+    def compress(tensor: Any) -> tuple[Any, Any]:
+        """(what is sent, what decompress() needs to know)"""
+        raise NotImplementedError("a Compressor defines compress() and decompress()")
+
+    @staticmethod
+    def decompress(tensor: Any, ctx: Any) -> Any:
+        raise NotImplementedError("a Compressor defines compress() and decompress()")
+
+
+class NoneCompressor(Compressor):
+    @staticmethod
+    def compress(tensor: Any) -> tuple[Any, Any]:
+        return tensor, None
+
+    @staticmethod
+    def decompress(tensor: Any, ctx: Any) -> Any:
+        return tensor

@@ -8,7 +8,7 @@ from fusewire import collective
 from fusewire.horovod.common import joining
 from fusewire.horovod.common.ranks import Ranks
 
-__all__ = ["ProcessSet", "add_process_set", "global_process_set", "ranks_of", "remove_process_set"]
+__all__ = ["ProcessSet", "add_process_set", "global_process_set", "remove_process_set"]
 
 _groups: dict[int, Ranks | None] = {}  # by number; None: this rank is not one of them
 _sets: dict[int, list[int]] = {}  # the ranks of each set but the global one
@@ -67,7 +67,7 @@ def begin(process_sets: Sequence[ProcessSet]) -> None:
     _sets.clear()
     world = collective.world()
     global_process_set.ranks = list(range(world.size()))
-    _groups[0] = Ranks(world, 0, joining.tell)
+    _groups[0] = Ranks(world, 0, joining.announce)
     for one in process_sets:
         add_process_set(one)
 
@@ -92,7 +92,7 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
         raise ValueError(f"there is a process set of ranks {ranks} already: use that one")
     _last += 1
     group = world.subgroup(f"set{_last}", ranks) if world.rank() in ranks else None
-    _groups[_last] = None if group is None else Ranks(group, _last, joining.tell)
+    _groups[_last] = None if group is None else Ranks(group, _last, joining.announce)
     _sets[_last] = ranks
     wanted.process_set_id = _last
     return wanted

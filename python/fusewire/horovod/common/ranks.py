@@ -23,7 +23,7 @@ except ImportError:
 
 _PATIENCE_S = 600.0
 # (process set, kind, arrays, op, root, name): what other ranks must know to take part with zeros
-Telling = Callable[[int, str, Sequence[Any], int, int, str | None], None]
+Announce = Callable[[int, str, Sequence[Any], int, int, str | None], None]
 
 
 def patience() -> float:
@@ -70,11 +70,11 @@ class Handle:
 
 
 class Ranks:
-    """`number`: the process set's. `tell`: called before each operation. Ranks are counted within the set, except where
-    a comment says otherwise."""
+    """`number`: the process set's. `announce`: called before each operation. Ranks are counted within the set, except
+    where a comment says otherwise."""
 
-    def __init__(self, group: Group, number: int, tell: Telling) -> None:
-        self.group, self.number, self._tell_others = group, number, tell
+    def __init__(self, group: Group, number: int, announce: Announce) -> None:
+        self.group, self.number, self._announce_to_others = group, number, announce
         self._how = {"timeout": patience()}
 
     def rank(self) -> int:
@@ -83,8 +83,8 @@ class Ranks:
     def size(self) -> int:
         return self.group.size()
 
-    def _tell(self, kind: str, arrays: Sequence[Any], name: str | None, op: int = Sum, root: int = 0) -> None:
-        self._tell_others(self.number, kind, arrays, op, root, name)
+    def _announce(self, kind: str, arrays: Sequence[Any], name: str | None, op: int = Sum, root: int = 0) -> None:
+        self._announce_to_others(self.number, kind, arrays, op, root, name)
 
     def _do(self, method: Callable[..., Any], *arguments: Any, **how: Any) -> Any:
         try:
@@ -97,7 +97,7 @@ class Ranks:
     def allreduce_async(
         self, tensor: Any, op: int = Average, name: str | None = None, *, out: Any = None, waits: bool = False
     ) -> Handle:
-        self._tell("allreduce", [tensor], name, op)
+        self._announce("allreduce", [tensor], name, op)
         return Handle(self._do(self.group.allreduce_async, tensor, op, name, out=out, waits=waits))
 
     def grouped_allreduce_async(
@@ -109,28 +109,28 @@ class Ranks:
         in_place: bool = False,
         waits: bool = False,
     ) -> Handle:
-        self._tell("grouped_allreduce", tensors, name, op)
+        self._announce("grouped_allreduce", tensors, name, op)
         return Handle(self._do(self.group.grouped_allreduce_async, tensors, op, name, in_place=in_place, waits=waits))
 
     def allreduce(self, tensor: Any, op: int = Average, name: str | None = None, *, out: Any = None) -> Any:
-        self._tell("allreduce", [tensor], name, op)
+        self._announce("allreduce", [tensor], name, op)
         return self._do(self.group.allreduce, tensor, op, name, out=out)
 
     def sparse_allreduce(
         self, indices: Any, values: Any, op: int = Average, name: str | None = None
     ) -> tuple[Any, Any]:
-        self._tell("sparse_allreduce", [indices, values], name, op)
+        self._announce("sparse_allreduce", [indices, values], name, op)
         merged: tuple[Any, Any] = self._do(self.group.sparse_allreduce, indices, values, op, name)
         return merged
 
     def reduce_scatter_async(
         self, tensor: Any, op: int = Average, name: str | None = None, *, waits: bool = False
     ) -> Handle:
-        self._tell("reduce_scatter", [tensor], name, op)
+        self._announce("reduce_scatter", [tensor], name, op)
         return Handle(self._do(self.group.reduce_scatter_async, tensor, op, name, waits=waits))
 
     def reduce_scatter(self, tensor: Any, op: int = Average, name: str | None = None) -> Any:
-        self._tell("reduce_scatter", [tensor], name, op)
+        self._announce("reduce_scatter", [tensor], name, op)
         return self._do(self.group.reduce_scatter, tensor, op, name)
 
     # ---- exchanges ----
@@ -138,21 +138,21 @@ class Ranks:
     def broadcast_async(
         self, tensor: Any, root_rank: int, name: str | None = None, *, out: Any = None, waits: bool = False
     ) -> Handle:
-        self._tell("broadcast", [tensor], name, root=root_rank)
+        self._announce("broadcast", [tensor], name, root=root_rank)
         return Handle(self._do(self.group.broadcast_async, tensor, root_rank, name, out=out, waits=waits))
 
     def broadcast(self, tensor: Any, root_rank: int, name: str | None = None, *, out: Any = None) -> Any:
-        self._tell("broadcast", [tensor], name, root=root_rank)
+        self._announce("broadcast", [tensor], name, root=root_rank)
         return self._do(self.group.broadcast, tensor, root_rank, name, out=out)
 
     def allgather_async(self, tensor: Any, name: str | None = None, *, waits: bool = False) -> Handle:
         """The ranks exchange their numbers of rows before this returns, so that what follows is in one order."""
-        self._tell("allgather", [tensor], name)
+        self._announce("allgather", [tensor], name)
         rows = self._do(self.group._rows_of_all, tensor, name)
         return Handle(self._do(self.group.allgather_async, tensor, name, rows=rows, waits=waits))
 
     def allgather(self, tensor: Any, name: str | None = None) -> Any:
-        self._tell("allgather", [tensor], name)
+        self._announce("allgather", [tensor], name)
         return self._do(self.group.allgather, tensor, name)
 
     def alltoall(self, tensor: Any, splits: Sequence[int] | None = None, name: str | None = None) -> Any:
@@ -171,11 +171,11 @@ class Ranks:
                     f"alltoall of {rows} rows among {self.size()} ranks: pass splits, or rows that divide evenly"
                 )
             splits = [rows // self.size()] * self.size()
-        self._tell("alltoall", [tensor], name)
+        self._announce("alltoall", [tensor], name)
         return self._do(self.group.alltoall, tensor, splits, name)
 
     def barrier(self) -> None:
-        self._tell("barrier", [], None)
+        self._announce("barrier", [], None)
         self._do(self.group.barrier)
 
     # ---- objects ----

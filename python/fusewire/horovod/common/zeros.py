@@ -4,7 +4,7 @@
 import math
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,15 +13,22 @@ from fusewire.horovod.common.exceptions import HorovodInternalError
 from fusewire.horovod.common.ranks import patience
 
 
-def take_part(
-    group: Group,
-    kind: str,
-    shapes: Sequence[Sequence[int]],
-    types: Sequence[str],
-    op: int,
-    root: int,
-    name: str | None,
-) -> None:
+class Announced(NamedTuple):
+    """An operation, as other ranks need to know it."""
+
+    key: str  # of the operations that it is matched among
+    turn: int  # among those
+    process_set: int
+    kind: str
+    name: str | None
+    shapes: Sequence[Sequence[int]]
+    types: Sequence[str]
+    op: int
+    root: int
+
+
+def take_part(group: Group, operation: Announced) -> None:
+    _, _, _, kind, name, shapes, types, op, root = operation
     how: dict[str, Any] = {"name": name, "timeout": patience()}
     if kind in ("allreduce", "grouped_allreduce"):
         count = sum(math.prod(shape) for shape in shapes)

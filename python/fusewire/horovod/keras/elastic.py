@@ -1,18 +1,4 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """hvd.elastic of horovod.keras."""
 
-from fusewire.horovod.tensorflow.keras.elastic import (
-    CommitStateCallback,
-    KerasState,
-    UpdateBatchStateCallback,
-    UpdateEpochStateCallback,
-    run,
-)
-
-__all__ = [
-    "CommitStateCallback",
-    "KerasState",
-    "UpdateBatchStateCallback",
-    "UpdateEpochStateCallback",
-    "run",
-]
+from fusewire.horovod.tensorflow.keras.elastic import *

@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from fusewire.horovod.common.compression import Compressor, NoneCompressor
+from fusewire.horovod.common.ops import Compressor, NoneCompressor
 
 __all__ = ["Compression", "Compressor", "FP16Compressor", "NoneCompressor"]
 

@@ -12,7 +12,7 @@ from fusewire.horovod.common.process_sets import global_process_set
 from fusewire.horovod.tensorflow.compression import Compression
 from fusewire.horovod.tensorflow.gradients import GradientReduction
 
-__all__ = ["DistributedOptimizer", "distributed"]
+__all__ = ["DistributedOptimizer"]
 
 
 def DistributedOptimizer(  # noqa: N802, Horovod's name

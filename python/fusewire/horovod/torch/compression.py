@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from fusewire.horovod.common.compression import Compressor, NoneCompressor
+from fusewire.horovod.common.ops import Compressor, NoneCompressor
 
 __all__ = ["Compression", "Compressor", "FP16Compressor", "NoneCompressor"]
 

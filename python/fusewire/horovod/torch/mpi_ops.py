@@ -14,6 +14,13 @@ from fusewire.horovod.torch import gradients, operations
 from fusewire.horovod.torch.compression import Compression
 from fusewire.horovod.torch.operations import Running
 
+__all__ = ["allgather", "allgather_async", "alltoall", "alltoall_async", "barrier", "join", "poll", "synchronize"]
+__all__ += ["allreduce", "allreduce_", "allreduce_async", "allreduce_async_", "sparse_allreduce_async"]
+__all__ += ["broadcast", "broadcast_", "broadcast_async", "broadcast_async_"]
+__all__ += ["grouped_allgather", "grouped_allgather_async", "grouped_reducescatter", "grouped_reducescatter_async"]
+__all__ += ["grouped_allreduce", "grouped_allreduce_", "grouped_allreduce_async", "grouped_allreduce_async_"]
+__all__ += ["reducescatter", "reducescatter_async"]
+
 # ---- reductions ----
 
 

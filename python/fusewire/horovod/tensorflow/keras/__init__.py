@@ -13,80 +13,22 @@ from typing import Any
 import tensorflow as tf
 
 from fusewire.horovod import tensorflow as hvd
-from fusewire.horovod.common.basics import (
-    ccl_built,
-    cross_rank,
-    cross_size,
-    cuda_built,
-    ddl_built,
-    gloo_built,
-    gloo_enabled,
-    init,
-    is_initialized,
-    local_rank,
-    local_size,
-    mpi_built,
-    mpi_enabled,
-    mpi_threads_supported,
-    nccl_built,
-    rank,
-    rocm_built,
-    shutdown,
-    size,
-    start_timeline,
-    stop_timeline,
-)
-from fusewire.horovod.common.ops import Adasum, Average, Sum
-from fusewire.horovod.common.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from fusewire.horovod.common import basics, ops, process_sets
+from fusewire.horovod.common.basics import *
+from fusewire.horovod.common.ops import *
+from fusewire.horovod.common.process_sets import *
 from fusewire.horovod.tensorflow.compression import Compression
 from fusewire.horovod.tensorflow.functions import allgather_object, broadcast_object, broadcast_variables
 from fusewire.horovod.tensorflow.gradients import GradientReduction
 from fusewire.horovod.tensorflow.keras import callbacks, elastic
 from fusewire.horovod.tensorflow.optimizer import distributed
 
-__all__ = [
-    "Adasum",
-    "Average",
-    "Compression",
-    "DistributedOptimizer",
-    "ProcessSet",
-    "Sum",
-    "add_process_set",
-    "allgather",
-    "allgather_object",
-    "allreduce",
-    "broadcast",
-    "broadcast_global_variables",
-    "broadcast_object",
-    "broadcast_variables",
-    "callbacks",
-    "ccl_built",
-    "cross_rank",
-    "cross_size",
-    "cuda_built",
-    "ddl_built",
-    "elastic",
-    "global_process_set",
-    "gloo_built",
-    "gloo_enabled",
-    "init",
-    "is_initialized",
-    "load_model",
-    "local_rank",
-    "local_size",
-    "mpi_built",
-    "mpi_enabled",
-    "mpi_threads_supported",
-    "nccl_built",
-    "rank",
-    "reducescatter",
-    "remove_process_set",
-    "rocm_built",
-    "shutdown",
-    "size",
-    "start_timeline",
-    "stop_timeline",
-]
+__all__ = ["Compression", "DistributedOptimizer", "callbacks", "elastic", "load_model"]
+__all__ += ["allgather", "allgather_object", "allreduce", "broadcast", "broadcast_global_variables"]
+__all__ += ["broadcast_object", "broadcast_variables", "reducescatter"]
+__all__ += basics.__all__
+__all__ += ops.__all__
+__all__ += process_sets.__all__
 
 
 def DistributedOptimizer(  # noqa: N802, Horovod's name

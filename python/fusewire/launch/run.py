@@ -1,0 +1,339 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""fusewire run: runs a program as a cluster, on this machine or on several hosts."""
+
+import argparse
+import contextlib
+import os
+import pathlib
+import shlex
+import sys
+
+from fusewire import machine
+from fusewire.cli import USAGE_ERROR, count, is_terminal, port, seconds
+from fusewire.launch import guard, inside, launchers, ssh
+from fusewire.launch.job import Here, Job, Limits, tasks_of
+from fusewire.launch.loop import Loop
+from fusewire.launch.output import Screen, open_log_folder
+from fusewire.launch.plan import (
+    Cluster,
+    Host,
+    Plan,
+    PortError,
+    Ranks,
+    Shape,
+    free_ports,
+    hosts_of_file,
+    hosts_of_list,
+    local_addresses,
+    passed_on,
+    variables,
+)
+from fusewire.launch.processes import GRACE_S, INTERRUPTED, NOT_STARTED, Command, command_of
+from fusewire.pages import explained, page, with_page
+from fusewire.tf import protocol
+
+HOST_TIMEOUT_S, MEET_S = 30.0, 300.0
+TF = "tf"  # a launcher that sets TF_CONFIG
+EPILOG = """
+Each task gets TF_CONFIG and runs in its own process group. The job is done when all working tasks have ended; parameter
+servers, and workers that have called Server.join(), are then ended. If a task fails, all others are ended, its last
+lines are printed last, and its exit code is returned (128 + N if signal N ended it; 124 after --timeout; 255 if its
+host was lost). Ctrl-C and SIGTERM end all tasks; a second signal kills them.
+
+--protocol P reaches a Python program in three ways: FUSEWIRE_PROTOCOL=P, which applies to every server for which the
+program names no protocol, or grpc; TF_CONFIG["rpc_layer"]; and `import fusewire` before the program's first line. Other
+programs get only the two variables.
+
+With --hosts or --hostfile, the tasks run on other machines, which the OpenSSH client reaches without a password. The
+working directory, the program and the Python of this command must exist there, with the same version of fusewire. Tasks
+are placed in the order ps, chief, worker, evaluator: each goes to the host with the smallest share of its slots taken.
+Ranks are placed in blocks. Variables that begin with FUSEWIRE_ or TF_ go along, and those named by --env. Tasks die
+with this command, and with the connection to it. docs/clusters.md describes other ways to start a cluster.
+
+With --restarts N, a task that has failed is started again after 0.5 to 30 seconds at the same address, N times at most.
+TensorFlow resumes if the program uses MonitoredTrainingSession with a checkpoint (a parameter server loses its values
+otherwise), or ParameterServerStrategy's coordinator (for workers). With --log-dir FOLDER, FOLDER/ps-0.log has what ps:0
+has printed, and ps-0.1.log what it has printed after its first restart.
+
+Tasks prove to each other that they know a secret, which is made for each run. To choose it yourself, set
+FUSEWIRE_SECRET, or name a file with it in FUSEWIRE_SECRET_FILE; to have none: `FUSEWIRE_SECRET= fusewire run ...`.
+
+With --inside, another launcher has started one process for each task. They meet at rank 0, which makes the cluster and
+runs the job: parameter servers first by rank, then a chief, workers, an evaluator. Set the secret for all of them.
+
+examples:
+  fusewire run --ps 2 --workers 2 --protocol grpc++ train.py --steps 1000
+  fusewire run --ps 1 --workers 2 --chief --evaluator estimator.py
+  fusewire run --workers 2 -m my.package.train
+  fusewire run --ranks 4 collective.py
+  fusewire run --hosts a,b:2,me@c --ps 1 --workers 3 --protocol star_server train.py
+  srun --ntasks 8 fusewire run --inside slurm --ps 2 train.py
+  mpirun -n 4 fusewire run --inside mpi --ps 1 train.py
+"""
+
+
+def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    run = verbs.add_parser(
+        "run",
+        help="run a program as a cluster, on this machine or on several hosts",
+        description="Runs a program as a cluster, on this machine or on several hosts, one process for each task.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="fusewire run [option...] [--] PROGRAM [argument...]",
+    )
+    run.add_argument("--ps", type=count, default=1, metavar="N", help="number of parameter servers; default: 1")
+    run.add_argument("--workers", type=count, metavar="N", help="number of workers; default: 1")
+    run.add_argument(
+        "--ranks",
+        type=count,
+        metavar="N",
+        help="start N ranks of fusewire.collective instead of a TensorFlow cluster",
+    )
+    run.add_argument("--chief", action="store_true", help="add a chief, which Estimator requires")
+    run.add_argument("--evaluator", action="store_true", help="add an evaluator, which is not part of the cluster")
+    run.add_argument(
+        "--protocol",
+        choices=(protocol.STOCK, *protocol.OURS),
+        default=os.environ.get(protocol.VARIABLE) or None,
+        help="protocol of servers for which the program names none, or grpc; default: the program's choice",
+    )
+    run.add_argument("--timeout", type=seconds, metavar="S", help="end all tasks after S seconds")
+    run.add_argument(
+        "--grace",
+        type=seconds,
+        default=GRACE_S,
+        metavar="S",
+        help=f"seconds between asking a task to end and killing it; default: {GRACE_S:g}",
+    )
+    run.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME[=VALUE]",
+        help="a variable for all tasks; without VALUE, the one of this command",
+    )
+    run.add_argument(
+        "--port-base",
+        type=port,
+        metavar="PORT",
+        help="the tasks of each host listen on PORT, PORT + 1, ...; default: any free ports",
+    )
+    run.add_argument(
+        "--restarts",
+        type=count,
+        default=0,
+        metavar="N",
+        help="start a task that has failed again, at most N times each; default: 0",
+    )
+    run.add_argument(
+        "--min-ranks",
+        type=count,
+        metavar="N",
+        help="with --ranks: the others go on when one fails, while they are N, for programs that continue without it",
+    )
+    run.add_argument("--log-dir", metavar="FOLDER", help="keep the output of each task in a file there as well")
+    run.add_argument(
+        "--live",
+        choices=("auto", "on", "off"),
+        default="auto",
+        help="a line for each task below the output: its state, time, steps, rates, last words; auto: on a terminal",
+    )
+    run.add_argument("-m", dest="module", action="store_true", help="PROGRAM is a module, as in python -m")
+    add_hosts_to(run.add_argument_group("several hosts"))
+    add_inside_to(run.add_argument_group("inside of another launcher"))
+    run.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM", help="a Python file, or any command")
+    run.set_defaults(call=call_run)
+
+
+def add_hosts_to(group: "argparse._ArgumentGroup") -> None:
+    group.add_argument("--hosts", metavar="LIST", help="[USER@]HOST[:SLOTS],...; an IPv6 address is in brackets")
+    group.add_argument("--hostfile", metavar="FILE", help="one host a line: [USER@]HOST [slots=N] [address=A]")
+    group.add_argument("--ssh", default="ssh", metavar="COMMAND", help="for example 'ssh -p 2222 -i key'; default: ssh")
+    group.add_argument("--python", metavar="PATH", help="the Python of the hosts; default: the same path as here")
+    group.add_argument(
+        "--host-timeout",
+        type=seconds,
+        metavar="S",
+        help="seconds until a host must have answered, and of silence after which it counts as lost; default: "
+        f"{HOST_TIMEOUT_S:g}; with --inside, until all processes must have come; default: {MEET_S:g}",
+    )
+
+
+def add_inside_to(group: "argparse._ArgumentGroup") -> None:
+    group.add_argument(
+        "--inside",
+        choices=("auto", TF, *launchers.KINDS),
+        help="run one task in this process: srun, mpirun or Kubernetes has started one for each task",
+    )
+    group.add_argument("--meet", metavar="HOST[:PORT]", help="where rank 0 is, if the launcher does not say so")
+
+
+def call_run(options: argparse.Namespace) -> int:
+    screen = Screen()
+    try:
+        plan, hosts = parse_plan(options)
+        if options.inside:
+            return run_inside_launcher(options, screen)
+        name, siblings = launchers.sibling_processes(os.environ)
+        if siblings > 1:
+            screen.say(
+                f"another launcher has started {siblings} processes ({name}); each starts a whole cluster. Fix: "
+                f"--inside auto makes one cluster of them (see {page('inside')})"
+            )
+        limits = limits_of(options, screen)
+        shared = variables(options.env, os.environ, elsewhere=bool(hosts))
+        if hosts:
+            guard.split()
+            return run_at(hosts, plan, {**passed_on(os.environ), **shared}, limits, options, screen)
+        command = command_of(words_of(options), isinstance(plan, Ranks))
+    except ValueError as error:
+        screen.say(with_page(str(error), "inside" if options.inside else "options"))
+        return USAGE_ERROR
+    guard.split()
+    return run_here(plan, command, screen, limits, shared, options.port_base)
+
+
+def parse_plan(options: argparse.Namespace) -> tuple[Plan, list[Host]]:
+    """What is to run, and the hosts, if any. ValueError if an option makes no sense."""
+    words_of(options)  # an error there comes first
+    if options.hosts and options.hostfile:
+        raise ValueError("both --hosts and --hostfile are given. Fix: leave one of them out")
+    hosts: list[Host] = []
+    with explained("hosts"):
+        if options.hosts is not None:
+            hosts = hosts_of_list(options.hosts)
+        elif options.hostfile is not None:
+            hosts = hosts_of_file(options.hostfile)
+    return plan_of(options, 1 if options.workers is None else options.workers), hosts
+
+
+def words_of(options: argparse.Namespace) -> list[str]:
+    words = options.program[1:] if options.program[:1] == ["--"] else options.program
+    if not words:
+        raise ValueError("no program is given. Fix: fusewire run --ps 1 --workers 2 train.py")
+    return ["-m", *words] if options.module else list(words)
+
+
+def plan_of(options: argparse.Namespace, workers: int) -> Plan:
+    if options.ranks is None:
+        plan = Cluster(Shape(options.ps, workers, options.chief, options.evaluator), options.protocol)
+        if not plan.tasks():
+            raise ValueError("the cluster has no tasks. Fix: set --ps, --workers, --chief or --evaluator")
+        return plan
+    if options.ranks < 1:
+        raise ValueError("--ranks 0: a group needs at least one rank. Fix: --ranks 2")
+    return Ranks(options.ranks)
+
+
+def limits_of(options: argparse.Namespace, screen: Screen) -> Limits:
+    if options.restarts and options.ranks is not None:
+        raise ValueError(
+            "--restarts with --ranks: a group does not take back a rank that has died. Fix: leave --restarts out, and "
+            "start the whole command again"
+        )
+    if options.min_ranks is not None and not 0 < options.min_ranks <= (options.ranks or 0):
+        raise ValueError("--min-ranks is not from 1 to the number of ranks. Fix: --ranks 4 --min-ranks 3")
+    folder = pathlib.Path(options.log_dir) if options.log_dir else None
+    if folder is not None:
+        open_log_folder(folder)
+    live = options.live == "on" or (options.live == "auto" and not options.inside and is_terminal(screen.error))
+    return Limits(options.timeout, options.grace, options.restarts, folder, live, options.min_ranks)
+
+
+def run_here(
+    plan: Plan, command: Command, screen: Screen, limits: Limits, shared: dict[str, str], port_base: int | None = None
+) -> int:
+    screen.say(f"{plan}, on this machine; Ctrl-C ends them all")
+    loop = Loop()
+    try:
+        with loop.signals_handled(), free_ports(plan.listening(), port_base) as ports:
+            places = [Here(loop, command, limits.live)] * len(plan.tasks())
+            environment = {**os.environ, **shared}
+            tasks = tasks_of(plan, places, local_addresses(ports), [environment] * len(places))
+            return Job(tasks, loop, screen, limits).run()
+    except PortError as error:
+        screen.fail(with_page(str(error), "ports"))
+        return NOT_STARTED
+
+
+def run_ranks(ranks: int, command: Command, screen: Screen) -> int:
+    """A group on this machine."""
+    return run_here(Ranks(ranks), command, screen, Limits(), variables((), os.environ))
+
+
+def run_at(
+    hosts: list[Host],
+    plan: Plan,
+    shared: dict[str, str],
+    limits: Limits,
+    options: argparse.Namespace,
+    screen: Screen,
+) -> int:
+    """On other hosts: an agent is started on each through ssh; it reserves ports, and starts the tasks."""
+    places = plan.places(hosts)
+    used = [host for number, host in enumerate(hosts) if number in places]  # the others are left alone
+    places = [used.index(hosts[number]) for number in places]
+    listening = places[: plan.listening()]
+    request = {"folder": os.getcwd(), "words": words_of(options), "plain": isinstance(plan, Ranks)}
+    request |= {"port_base": options.port_base, "progress": limits.live}
+    way = ssh.Ssh(
+        shlex.split(options.ssh) or ["ssh"], options.python or sys.executable, options.host_timeout or HOST_TIMEOUT_S
+    )
+    loop = Loop()
+    with loop.signals_handled(), contextlib.ExitStack() as stack:
+        ports = [listening.count(number) for number in range(len(used))]
+        agents = ssh.connect(loop, screen, used, way, ports, request)
+        if loop.signals:
+            return INTERRUPTED + loop.signals[0]
+        if not agents:
+            return NOT_STARTED
+        for agent in agents:
+            stack.callback(agent.close)
+        free = [iter((agent.answer or {})["ports"]) for agent in agents]
+        named = [ssh.address_of(host, way.words) for host in used]
+        addresses = [machine.at_port(named[number], next(free[number])) for number in listening]
+        tasks = tasks_of(plan, [agents[number] for number in places], addresses, [shared] * len(places))
+        screen.say(f"{plan}, on {len(used)} host{'s' if len(used) > 1 else ''}; Ctrl-C ends them all")
+        for number, host in enumerate(used):
+            names = [task.name for task, place in zip(tasks, places, strict=True) if place == number]
+            screen.say(f"{host.name}: {', '.join(names)}")
+        return Job(tasks, loop, screen, limits).run()
+
+
+def run_inside_launcher(options: argparse.Namespace, screen: Screen) -> int:
+    """One task of a job, in this process."""
+    if options.hosts or options.hostfile:
+        raise ValueError("--inside with --hosts: the other launcher has chosen the hosts. Fix: leave one of them out")
+    words = words_of(options)
+    kind = options.inside
+    if kind == "auto":
+        kind = TF if os.environ.get("TF_CONFIG") else launchers.found_kind(os.environ)
+    shared = variables(options.env, os.environ, make_secret=False)
+    command = command_of(words, options.ranks is not None)
+    if kind == TF:
+        inside.exec_program(command, {**os.environ, **shared}, options.protocol)
+    info = launchers.rank_info(kind, os.environ, options.meet)
+    bootstrap = inside.Bootstrap(
+        info,
+        plan_inside(options, info.size, kind),
+        command,
+        {**os.environ, **shared},
+        options.port_base,
+        options.host_timeout or MEET_S,
+    )
+    limits = limits_of(options, screen)
+    guard.split()
+    return inside.run_inside(bootstrap, limits, screen)
+
+
+def plan_inside(options: argparse.Namespace, size: int, kind: str) -> Plan:
+    """As many workers as there are processes left."""
+    others = options.ps + int(options.chief) + int(options.evaluator)
+    plan = plan_of(options, max(0, size - others))
+    if len(plan.tasks()) != size or options.workers not in (None, size - others):
+        wanted = plan_of(options, options.workers or 0)
+        raise ValueError(
+            f"{kind} has started {size} processes, which is not the number of tasks of {wanted}. Fix: start one "
+            "process for each task, and leave --workers out"
+        )
+    return plan
