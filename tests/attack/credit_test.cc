@@ -29,7 +29,7 @@ constexpr size_t kHonestBytes = 2 << 20;  // does not fit beside the liar's
 constexpr uint64_t kAnswersBytes = 8 << 20;
 constexpr int64_t kSilentNs = faults::Within(400 * kMillisecondNs);
 
-class Credit : public pipe::OverWires {
+class Credit : public task::OverWires {
  protected:
   void SetUp() override {
     OverWires::SetUp();

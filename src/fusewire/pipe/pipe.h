@@ -22,8 +22,6 @@
 
 namespace fusewire::pipe {
 
-struct HandedOver;
-class OtherHomes;
 class PipeCore;
 class ReceiveWindow;
 

@@ -11,7 +11,6 @@
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
 #include "fusewire/pipe/grants.h"
-#include "fusewire/pipe/handed_over.h"
 #include "fusewire/pipe/handshake.h"
 #include "fusewire/pipe/heartbeat.h"
 #include "fusewire/pipe/intake.h"

@@ -3,9 +3,14 @@
 // Home: the pipe's.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <string>
+
 #include "fusewire/base/status.h"
 #include "fusewire/pipe/frame_handler.h"
 #include "fusewire/pipe/peer_info.h"
+#include "fusewire/transport/transport.h"
 
 namespace fusewire::pipe {
 
@@ -25,6 +30,26 @@ class PipeHandler {
 class Receiver : public PipeHandler, public FrameHandler {
  public:
   virtual ~Receiver() = default;
+};
+
+// A connection whose peer has asked for another service than the pipe's, on its way to a home of that service.
+struct HandedOver {
+  uint16_t service = 0;
+  std::unique_ptr<transport::Incoming> incoming;
+  Status refusal;             // not ok: the service is not offered, and this is what the peer is told
+  std::string heard;          // its hello, and what came with it
+  int64_t greeted_by_ns = 0;  // the rest of its greeting must have come by then
+};
+
+// Takes what comes in for another service.
+class OtherHomes {
+ public:
+  // At the pipe's home, once, instead of all that a pipe tells its receiver. The pipe is of no use any more, and not to
+  // be destroyed yet.
+  virtual void OnHandedOver(HandedOver handed) = 0;
+
+ protected:
+  ~OtherHomes() = default;
 };
 
 }  // namespace fusewire::pipe

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/pipe/roster.h"
+#include "fusewire/task/roster.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 #include "fusewire/base/random.h"
 
-namespace fusewire::pipe {
+namespace fusewire::task {
 namespace {
 
 using testing::ElementsAre;
@@ -126,4 +126,4 @@ TEST(Roster, NeverLetsTwoIncarnationsOfATaskLiveTogether) {
 }
 
 }  // namespace
-}  // namespace fusewire::pipe
+}  // namespace fusewire::task

@@ -12,11 +12,11 @@
 
 #include "fusewire/pipe/options.h"
 #include "fusewire/pipe/pipe_context.h"
-#include "fusewire/pipe/service_listener.h"
 #include "fusewire/reactor/pool.h"
+#include "fusewire/task/service_listener.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire::pipe {
+namespace fusewire::task {
 
 struct AcceptorStats {
   uint64_t accepted = 0;     // connections
@@ -29,9 +29,9 @@ struct AcceptorStats {
 class Acceptor {
  public:
   // All references outlive the acceptor. `context` bounds what has not said yet which service it wants.
-  Acceptor(PipeContext& context, reactor::Pool& pool, transport::Transport& transport);
+  Acceptor(pipe::PipeContext& context, reactor::Pool& pool, transport::Transport& transport);
   // One that serves `service` at every reactor of the pool, and listens.
-  static Result<std::unique_ptr<Acceptor>> Open(PipeContext& context, reactor::Pool& pool,
+  static Result<std::unique_ptr<Acceptor>> Open(pipe::PipeContext& context, reactor::Pool& pool,
                                                 transport::Transport& transport, const transport::Address& address,
                                                 uint16_t service, NewReceiver new_receiver);
   ~Acceptor();
@@ -46,14 +46,15 @@ class Acceptor {
   // ---- any thread but a home ----
   // Once, or again after StopListening. Port 0: one of `ports`, which further listeners take too. Where each service
   // has its own, the one of the lowest number listens at `address`.
-  Status Listen(const transport::Address& address, PortRange ports = PortRange());
+  Status Listen(const transport::Address& address, pipe::PortRange ports = pipe::PortRange());
   // Pipes that are open stay so.
   void StopListening();
   // Stops listening and says goodbye to all, of every service.
   void Close(Status why);
   // Before or after Listen. The pipes of the service live at `homes` in turn, and are greeted as `context` says. Both
   // outlive its Withdraw.
-  Status Serve(uint16_t service, PipeContext& context, std::vector<reactor::Reactor*> homes, NewReceiver new_receiver);
+  Status Serve(uint16_t service, pipe::PipeContext& context, std::vector<reactor::Reactor*> homes,
+               NewReceiver new_receiver);
   // A peer that comes for it from now on is told that it is not available; pipes that are open stay so.
   void StopServing(uint16_t service);
   // Says goodbye to its peers.
@@ -71,4 +72,4 @@ class Acceptor {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace fusewire::pipe
+}  // namespace fusewire::task

@@ -1,11 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/pipe/roster.h"
+#include "fusewire/task/roster.h"
 
 #include <algorithm>
 
 #include "fusewire/base/check.h"
 
-namespace fusewire::pipe {
+namespace fusewire::task {
 
 std::vector<Seat> Roster::OnGreeted(const std::string& name, uint64_t incarnation, Seat seat, int64_t now_ns) {
   if (tasks_.size() >= tasks_max_ && tasks_.count(name) == 0) Forget();
@@ -40,4 +40,4 @@ void Roster::Forget() {
   for (auto it = tasks_.begin(); it != tasks_.end();) it = it->second.seats.empty() ? tasks_.erase(it) : std::next(it);
 }
 
-}  // namespace fusewire::pipe
+}  // namespace fusewire::task

@@ -1,13 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/pipe/service_listener.h"
+#include "fusewire/task/service_listener.h"
 
 #include <utility>
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
-#include "fusewire/pipe/handed_over.h"
 
-namespace fusewire::pipe {
+namespace fusewire::task {
 
 void AcceptorCounts::TurnAway(const std::string& peer_address, const Status& why, int64_t now_ns) {
   const int before = connections.fetch_sub(1, std::memory_order_relaxed);
@@ -23,9 +22,9 @@ void AcceptorCounts::TellTurnedAway(const std::string& peer_address, const Statu
                peer_address.c_str(), static_cast<unsigned long long>(held_back), why.Explained().c_str());
 }
 
-ServiceListener::ServiceListener(AcceptorCounts& counts, uint16_t service, PipeContext& context,
+ServiceListener::ServiceListener(AcceptorCounts& counts, uint16_t service, pipe::PipeContext& context,
                                  std::vector<reactor::Reactor*> homes, reactor::Reactor& first_home,
-                                 size_t greetings_max, NewReceiver new_receiver, OtherHomes* others)
+                                 size_t greetings_max, NewReceiver new_receiver, pipe::OtherHomes* others)
     : counts_(counts),
       service_(service),
       context_(context),
@@ -67,7 +66,7 @@ void ServiceListener::Take(std::unique_ptr<transport::Incoming> incoming) {
 }
 
 // Posted also at home: the connection that it was is still in the middle of a read.
-void ServiceListener::Take(HandedOver handed) {
+void ServiceListener::Take(pipe::HandedOver handed) {
   FUSEWIRE_AT_HOME(first_home_);
   FUSEWIRE_CHECK(handed.incoming != nullptr);
   PendingConnections* pending = NextPending();
@@ -75,7 +74,8 @@ void ServiceListener::Take(HandedOver handed) {
       [this, pending, handed = std::move(handed)] { SeatAt(pending, handed.incoming.get(), &handed); });
 }
 
-void ServiceListener::SeatAt(PendingConnections* pending, transport::Incoming* incoming, const HandedOver* handed) {
+void ServiceListener::SeatAt(PendingConnections* pending, transport::Incoming* incoming,
+                             const pipe::HandedOver* handed) {
   FUSEWIRE_AT_HOME(pending->home());
   Result<std::unique_ptr<transport::Connection>> connection = incoming->Adopt(pending->home());
   if (connection.ok()) {
@@ -94,7 +94,7 @@ void ServiceListener::CloseAll(const Status& why, std::vector<reactor::Reactor*>
   }
 }
 
-void ServiceListener::OnGreeted(size_t pending, uint64_t id, const PeerInfo& peer) {
+void ServiceListener::OnGreeted(size_t pending, uint64_t id, const pipe::PeerInfo& peer) {
   counts_.greeted.fetch_add(1, std::memory_order_relaxed);
   counts_.open.fetch_add(1, std::memory_order_relaxed);
   if (peer.name.empty()) return;
@@ -109,7 +109,7 @@ void ServiceListener::OnGreeted(size_t pending, uint64_t id, const PeerInfo& pee
   });
 }
 
-void ServiceListener::OnGone(size_t pending, uint64_t id, const PeerInfo& peer) {
+void ServiceListener::OnGone(size_t pending, uint64_t id, const pipe::PeerInfo& peer) {
   counts_.connections.fetch_sub(1, std::memory_order_relaxed);
   counts_.open.fetch_sub(1, std::memory_order_relaxed);
   if (peer.name.empty()) return;
@@ -117,7 +117,7 @@ void ServiceListener::OnGone(size_t pending, uint64_t id, const PeerInfo& peer) 
       [this, seat = Seat{pending, id}, name = peer.name] { roster_.OnGone(name, seat, first_home_.now_ns()); });
 }
 
-void ServiceListener::OnTurnedAway(const PeerInfo& peer, const Status& why, int64_t now_ns) {
+void ServiceListener::OnTurnedAway(const pipe::PeerInfo& peer, const Status& why, int64_t now_ns) {
   counts_.TurnAway(peer.ToString(), why, now_ns);
 }
 
@@ -128,4 +128,4 @@ void ServiceListener::ClosePipe(Seat seat, const Status& why) {
   pending->home().Post([pending, id = seat.id, why] { pending->ClosePipe(id, why); });
 }
 
-}  // namespace fusewire::pipe
+}  // namespace fusewire::task

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests: a suite that runs over every wire by itself, with real sockets; what this machine lacks is skipped.
-//   class Threads : public pipe::OverWires {};
+//   class Threads : public task::OverWires {};
 //   TEST_P(Threads, ManyTalk) { options.wire = wire(); ... }
 //   FUSEWIRE_OVER_WIRES(Threads);
 // Home: the test's thread. Fails: skips the test, with what is missing.
@@ -13,9 +13,9 @@
 #include <string>
 
 #include "fusewire/base/sanitizers.h"
-#include "fusewire/pipe/transport_choice.h"
+#include "fusewire/task/transport_choice.h"
 
-namespace fusewire::pipe {
+namespace fusewire::task {
 
 constexpr bool kUcxCanBeTested = !kThreadSanitizer;
 
@@ -58,7 +58,7 @@ inline auto TestedWires() { return ::testing::ValuesIn(kTestedWires); }
 
 inline std::string NameOf(const ::testing::TestParamInfo<TestedWire>& tested) { return tested.param.name; }
 
-}  // namespace fusewire::pipe
+}  // namespace fusewire::task
 
 #define FUSEWIRE_OVER_WIRES(suite) \
-  INSTANTIATE_TEST_SUITE_P(Over, suite, ::fusewire::pipe::TestedWires(), ::fusewire::pipe::NameOf)
+  INSTANTIATE_TEST_SUITE_P(Over, suite, ::fusewire::task::TestedWires(), ::fusewire::task::NameOf)

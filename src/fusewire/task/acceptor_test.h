@@ -12,23 +12,24 @@
 #include <utility>
 #include <vector>
 
-#include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/world_test.h"
+#include "fusewire/task/acceptor.h"
 
-namespace fusewire::pipe {
+namespace fusewire::task {
 
 // A dialler of the acceptor on a host of the world: a pipe, or a stranger that sends given bytes.
 struct Guest {
   using Dialled = Result<std::unique_ptr<transport::Connection>>;
-  Guest(Task* task_in, PipeContext* context, bool is_pipe, uint16_t service = kTestService) : task(task_in) {
+  Guest(pipe::Task* task_in, pipe::PipeContext* context, bool is_pipe, uint16_t service = pipe::kTestService)
+      : task(task_in) {
     task->AtHome([this, context, is_pipe, service] {
       dialing = task->transport->Dial(
           *task->home, {"server", 5555}, 5 * kSecondNs, [this, context, is_pipe, service](Dialled made) {
             if (!made.ok()) {
               refused = made.status();
             } else if (is_pipe) {
-              pipe =
-                  std::make_unique<Pipe>(*context, *task->home, std::move(made).value(), Role::kDialer, service, &ear);
+              pipe = std::make_unique<pipe::Pipe>(*context, *task->home, std::move(made).value(), pipe::Role::kDialer,
+                                                  service, &ear);
               ear.pipe = pipe.get();
               pipe->Start();
             } else {
@@ -50,57 +51,59 @@ struct Guest {
   bool in() const { return ear.opened > 0 && ear.closed == 0; }
   bool gone() const { return !refused.ok() || ear.closed > 0 || raw.closed > 0; }
 
-  Task* const task;
+  pipe::Task* const task;
   std::unique_ptr<transport::Dialing> dialing;
-  Ear ear;
-  std::unique_ptr<Pipe> pipe;
-  RawPeer raw;
+  pipe::Ear ear;
+  std::unique_ptr<pipe::Pipe> pipe;
+  pipe::RawPeer raw;
   Status refused;
 };
 
 class AcceptorTest : public testing::Test {
  protected:
-  AcceptorTest() : world_(1, transport::LoopbackFaults()), server_(world_, "server", Options()) { Open(Options()); }
+  AcceptorTest() : world_(1, transport::LoopbackFaults()), server_(world_, "server", pipe::Options()) {
+    Open(pipe::Options());
+  }
   ~AcceptorTest() override {
     guests_.clear();
     acceptor_.reset();
   }
 
-  void Open(Options options) {
+  void Open(pipe::Options options) {
     acceptor_.reset();
     ears_.clear();
     pool_ = reactor::Pool::Around(server_.home);
     options.name = "ps:0";
-    context_ = std::make_unique<PipeContext>(options);
-    auto opened = Acceptor::Open(*context_, *pool_, *server_.transport, {"", 5555}, kTestService,
-                                 [this](Pipe& pipe) { return NewEar(&ears_, &pipe); });
+    context_ = std::make_unique<pipe::PipeContext>(options);
+    auto opened = Acceptor::Open(*context_, *pool_, *server_.transport, {"", 5555}, pipe::kTestService,
+                                 [this](pipe::Pipe& pipe) { return NewEar(&ears_, &pipe); });
     ASSERT_TRUE(opened.ok()) << opened.status().ToString();
     acceptor_ = std::move(opened).value();
   }
 
-  static std::unique_ptr<Ear> NewEar(std::vector<Ear*>* ears, Pipe* pipe) {
-    auto ear = std::make_unique<Ear>();
+  static std::unique_ptr<pipe::Ear> NewEar(std::vector<pipe::Ear*>* ears, pipe::Pipe* pipe) {
+    auto ear = std::make_unique<pipe::Ear>();
     ear->pipe = pipe;
     ears->push_back(ear.get());
     ear->on_closed = [ears, gone = ear.get()] { ears->erase(std::find(ears->begin(), ears->end(), gone)); };
     return ear;
   }
 
-  Task* Host(const std::string& name) {
+  pipe::Task* Host(const std::string& name) {
     auto& task = hosts_[name];
-    if (task == nullptr) task = std::make_unique<Task>(world_, name, Options());
+    if (task == nullptr) task = std::make_unique<pipe::Task>(world_, name, pipe::Options());
     return task.get();
   }
   // A task of that name and incarnation; each call is one more pipe of it.
-  Guest* Friend(const std::string& name, uint64_t incarnation, uint16_t service = kTestService,
+  Guest* Friend(const std::string& name, uint64_t incarnation, uint16_t service = pipe::kTestService,
                 const std::string& secret = std::string()) {
     auto& context = tasks_[name + "/" + std::to_string(incarnation)];
     if (context == nullptr) {
-      Options options;
+      pipe::Options options;
       options.name = name;
       options.incarnation = incarnation;
       options.secret = secret;
-      context = std::make_unique<PipeContext>(options);
+      context = std::make_unique<pipe::PipeContext>(options);
     }
     guests_.push_back(std::make_unique<Guest>(Host("client"), context.get(), true, service));
     return guests_.back().get();
@@ -113,14 +116,14 @@ class AcceptorTest : public testing::Test {
   bool Until(UniqueFunction<bool()> done) { return world_.RunUntil(std::move(done), 60 * kSecondNs); }
 
   transport::LoopbackWorld world_;
-  Task server_;
-  std::map<std::string, std::unique_ptr<Task>> hosts_;
-  std::map<std::string, std::unique_ptr<PipeContext>> tasks_;
+  pipe::Task server_;
+  std::map<std::string, std::unique_ptr<pipe::Task>> hosts_;
+  std::map<std::string, std::unique_ptr<pipe::PipeContext>> tasks_;
   std::unique_ptr<reactor::Pool> pool_;
-  std::unique_ptr<PipeContext> context_;
-  std::vector<Ear*> ears_;  // of pipes that are open; the acceptor owns them
+  std::unique_ptr<pipe::PipeContext> context_;
+  std::vector<pipe::Ear*> ears_;  // of pipes that are open; the acceptor owns them
   std::unique_ptr<Acceptor> acceptor_;
   std::vector<std::unique_ptr<Guest>> guests_;
 };
 
-}  // namespace fusewire::pipe
+}  // namespace fusewire::task

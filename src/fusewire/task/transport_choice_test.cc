@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/pipe/transport_choice.h"
+#include "fusewire/task/transport_choice.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "fusewire/transport/tcp/tcp_options.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire::pipe {
+namespace fusewire::task {
 namespace {
 
 TEST(TransportChoice, AreFoundByTheirNames) {
@@ -64,4 +64,4 @@ TEST(TransportChoice, WhatCannotBeCheckedIsRefused) {
 }
 
 }  // namespace
-}  // namespace fusewire::pipe
+}  // namespace fusewire::task

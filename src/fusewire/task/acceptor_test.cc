@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/pipe/acceptor.h"
+#include "fusewire/task/acceptor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "fusewire/base/random.h"
-#include "fusewire/pipe/acceptor_test.h"
 #include "fusewire/pipe/script_test.h"
+#include "fusewire/task/acceptor_test.h"
 
-namespace fusewire::pipe {
+namespace fusewire::task {
 namespace {
 
 using testing::AllOf;
@@ -26,7 +26,8 @@ TEST_F(AcceptorTest, GivesEachPeerAReceiver) {
   ASSERT_TRUE(Until([&] { return one->in() && other->in(); }));
   EXPECT_EQ(acceptor_->address().port, 5555);
   for (Guest* guest : {one, other})
-    guest->task->AtHome([&] { guest->pipe->Send(MakeMessage(FrameKind::kCall, 1, guest == one ? "one" : "other")); });
+    guest->task->AtHome(
+        [&] { guest->pipe->Send(pipe::MakeMessage(FrameKind::kCall, 1, guest == one ? "one" : "other")); });
   ASSERT_TRUE(Until([&] { return ears_.size() == 2 && ears_[0]->messages + ears_[1]->messages == 2; }));
   EXPECT_EQ(ears_[0]->got[0].head, "one");
   EXPECT_EQ(ears_[1]->got[0].head, "other");
@@ -38,9 +39,9 @@ TEST_F(AcceptorTest, GivesEachPeerAReceiver) {
 }
 
 TEST_F(AcceptorTest, APortThatIsTakenIsSaid) {
-  PipeContext context{Options()};
-  auto second =
-      Acceptor::Open(context, *pool_, *server_.transport, {"", 5555}, kTestService, [](Pipe&) { return nullptr; });
+  pipe::PipeContext context{pipe::Options()};
+  auto second = Acceptor::Open(context, *pool_, *server_.transport, {"", 5555}, pipe::kTestService,
+                               [](pipe::Pipe&) { return nullptr; });
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.status().code(), Code::kInvalid);
   EXPECT_THAT(second.status().ToString(),
@@ -52,7 +53,7 @@ TEST_F(AcceptorTest, ListensBeforeItServesAndOnce) {
   EXPECT_EQ(second.address().port, 0);
   ASSERT_TRUE(second.Listen({"", 5556}).ok());
   EXPECT_EQ(second.address().port, 5556);
-  EXPECT_EQ(second.AddressOf(kTestService).port, 5556);
+  EXPECT_EQ(second.AddressOf(pipe::kTestService).port, 5556);
   Status again = second.Listen({"", 5557});
   EXPECT_EQ(again.code(), Code::kInvalid);
   EXPECT_THAT(again.ToString(), AllOf(HasSubstr("listens already, at :5556"), HasSubstr(":5557")));
@@ -113,10 +114,10 @@ TEST_F(AcceptorTest, ToolsWithoutANameLiveTogether) {
 // ---- floods ----
 
 TEST_F(AcceptorTest, AFloodOfSilentStrangersDoesNotKeepFriendsOut) {
-  Options options;
+  pipe::Options options;
   options.greetings_max = 10;
   Open(options);
-  LogLines log;
+  pipe::LogLines log;
   for (int i = 0; i < 200; ++i) {
     Stranger("bot-" + std::to_string(i % 3));
     world_.RunFor(200 * kMicrosecondNs);
@@ -136,10 +137,10 @@ TEST_F(AcceptorTest, AFloodOfSilentStrangersDoesNotKeepFriendsOut) {
 
 // As many as may greet at a time would hold the windows of all that are to come.
 TEST_F(AcceptorTest, SilentStrangersHoldNoWindow) {
-  Options options;
+  pipe::Options options;
   options.window_budget_bytes = 10 * options.window_bytes;
   Open(options);
-  LogLines log;
+  pipe::LogLines log;
   for (int i = 0; i < 300; ++i) Stranger("bot", i % 2 == 0 ? "" : "FUSEWIRE");
   world_.RunFor(10 * kMillisecondNs);
   EXPECT_EQ(acceptor_->Snapshot().turned_away, 0u);
@@ -151,7 +152,7 @@ TEST_F(AcceptorTest, SilentStrangersHoldNoWindow) {
 }
 
 TEST_F(AcceptorTest, WhoSpeaksTooSlowlyIsTurnedAwayInTime) {
-  LogLines log;
+  pipe::LogLines log;
   Guest* loris = Stranger("loris");
   int64_t began_ns = world_.clock()->NowNs();
   std::string words = "FUSEWIRE";
@@ -166,10 +167,10 @@ TEST_F(AcceptorTest, WhoSpeaksTooSlowlyIsTurnedAwayInTime) {
 }
 
 TEST_F(AcceptorTest, ConnectionsHaveALimitThatComesBack) {
-  Options options;
+  pipe::Options options;
   options.connections_max = 5;
   Open(options);
-  LogLines log;
+  pipe::LogLines log;
   for (uint64_t round = 1; round <= 4; ++round) {
     std::vector<Guest*> guests;
     for (int i = 0; i < 9; ++i) guests.push_back(Friend("worker:" + std::to_string(i), round));
@@ -188,13 +189,13 @@ TEST_F(AcceptorTest, ConnectionsHaveALimitThatComesBack) {
 // ---- strangers ----
 
 TEST_F(AcceptorTest, StrangersLeaveOneLineForEachSourceAndInterval) {
-  LogLines log;
+  pipe::LogLines log;
   const std::string words[] = {"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
                                std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11) + std::string(90, 1),
                                "SSH-2.0-OpenSSH_9.2\r\n",
                                "",
-                               Payload(4000, 1),
-                               Payload(3, 2)};
+                               pipe::Payload(4000, 1),
+                               pipe::Payload(3, 2)};
   for (int round = 0; round < 3; ++round) {
     for (const char* host : {"scanner", "prober"}) {
       for (const std::string& said : words) {
@@ -217,13 +218,25 @@ TEST_F(AcceptorTest, StrangersLeaveOneLineForEachSourceAndInterval) {
   EXPECT_TRUE(Until([&] { return guest->in(); }));
 }
 
+TEST_F(AcceptorTest, APeerOfAnotherClusterLeavesALine) {
+  pipe::LogLines log;
+  pipe::Options options;
+  options.cluster = "other";
+  Open(options);
+  Guest* guest = Friend("worker:0", 1);
+  ASSERT_TRUE(Until([&] { return guest->gone(); }));
+  EXPECT_THAT(guest->ear.why.ToString(), HasSubstr("the peer turned us away: cluster \"default\" is not ours"));
+  ASSERT_EQ(log.lines.size(), 1u);
+  EXPECT_THAT(log.lines[0], HasSubstr("listener :5555 turned client:"));
+}
+
 // Those who greet and then violate the protocol do not fill the log either.
 TEST_F(AcceptorTest, PeersThatGreetAndLieLeaveOneLineForEachInterval) {
-  LogLines log;
-  Options options;
-  std::string hello = Handshake(Role::kDialer, options, kTestService, options.window_bytes).Begin();
+  pipe::LogLines log;
+  pipe::Options options;
+  std::string hello = pipe::Handshake(pipe::Role::kDialer, options, pipe::kTestService, options.window_bytes).Begin();
   for (int i = 0; i < 50; ++i) {
-    Guest* liar = Stranger("liar", hello + Payload(100, 1));
+    Guest* liar = Stranger("liar", hello + pipe::Payload(100, 1));
     ASSERT_TRUE(Until([&] { return liar->gone(); }));
   }
   EXPECT_LE(log.lines.size(), 1u);
@@ -252,18 +265,18 @@ TEST_F(AcceptorTest, SaysGoodbyeToAll) {
 }
 
 TEST_F(AcceptorTest, MayGoAtAnyMoment) {
-  LogLines log;
+  pipe::LogLines log;
   for (int steps = 0; steps < 60; steps += 3) {
     SCOPED_TRACE(steps);
-    Open(Options());
+    Open(pipe::Options());
     Friend("worker:0", 1);
     Friend("worker:0", 2);
     Friend("worker:1", 1);
     Stranger("scanner", "GET / HTTP/1.1\r\n\r\n");
     for (int i = 0; i < steps; ++i) world_.Step();
-    Outcomes outcomes;
+    pipe::Outcomes outcomes;
     server_.AtHome([&] {
-      for (Ear* ear : ears_) ear->pipe->Send(MakeMessage(FrameKind::kCall, 1, "x", "y"), outcomes.Next());
+      for (pipe::Ear* ear : ears_) ear->pipe->Send(pipe::MakeMessage(FrameKind::kCall, 1, "x", "y"), outcomes.Next());
     });
     acceptor_.reset();
     outcomes.ExpectOnceEach();
@@ -278,18 +291,18 @@ TEST_F(AcceptorTest, PlacesAreNotLostInAnyWeather) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
-    LogLines log;
-    Options options;
+    pipe::LogLines log;
+    pipe::Options options;
     options.connections_max = 12;
     options.greetings_max = 6;
     Open(options);
-    LoopbackFaults weather = Nasty();
+    LoopbackFaults weather = pipe::Nasty();
     weather.cut_chance = 0.02;
     weather.corrupt_chance = 0.02;
     world_.SetFaults(weather);
     for (int i = 0; i < 200; ++i) {
       if (random.Chance(0.4)) Friend("worker:" + std::to_string(random.Below(4)), random.Between(1, 3));
-      if (random.Chance(0.3)) Stranger("scanner", Payload(random.Below(40), static_cast<uint32_t>(i)));
+      if (random.Chance(0.3)) Stranger("scanner", pipe::Payload(random.Below(40), static_cast<uint32_t>(i)));
       if (!guests_.empty() && random.Chance(0.6))
         guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(random.Below(guests_.size())));
       world_.RunFor(static_cast<int64_t>(random.Below(5 * kMillisecondNs)));
@@ -310,4 +323,4 @@ TEST_F(AcceptorTest, PlacesAreNotLostInAnyWeather) {
 }
 
 }  // namespace
-}  // namespace fusewire::pipe
+}  // namespace fusewire::task

@@ -15,7 +15,7 @@ struct TcpOptions;
 class Transport;
 }  // namespace fusewire::transport
 
-namespace fusewire::pipe {
+namespace fusewire::task {
 
 enum class TransportChoice {
   // Shared memory to a task of this machine and user, where it can be met; to all others RDMA where both ends have a
@@ -42,4 +42,4 @@ TransportTrial TryTransport(TransportChoice choice);
 Result<std::unique_ptr<transport::Transport>> MakeTransport(TransportChoice choice, transport::TcpOptions tcp,
                                                             transport::Protection protection);
 
-}  // namespace fusewire::pipe
+}  // namespace fusewire::task

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/pipe/acceptor.h"
+#include "fusewire/task/acceptor.h"
 
 #include <algorithm>
 #include <atomic>
@@ -9,12 +9,11 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/mutex.h"
-#include "fusewire/pipe/handed_over.h"
 #include "fusewire/pipe/handshake.h"
-#include "fusewire/pipe/service_listener.h"
+#include "fusewire/task/service_listener.h"
 #include "fusewire/wire/hello.h"
 
-namespace fusewire::pipe {
+namespace fusewire::task {
 namespace {
 
 // What connections that have not greeted may hold: of TLS, 256 of them.
@@ -28,7 +27,7 @@ std::vector<reactor::Reactor*> AllOf(reactor::Pool& pool) {
 
 }  // namespace
 
-struct Acceptor::Impl final : OtherHomes {
+struct Acceptor::Impl final : pipe::OtherHomes {
   // A withdrawn service has no listener: its peers are told that it is not offered any more.
   struct Service {
     std::unique_ptr<ServiceListener> service_listener;
@@ -36,25 +35,25 @@ struct Acceptor::Impl final : OtherHomes {
     std::unique_ptr<transport::Listener> listener;  // only where each service has its own
   };
 
-  Impl(PipeContext& context_in, reactor::Pool& pool_in, transport::Transport& transport_in)
+  Impl(pipe::PipeContext& context_in, reactor::Pool& pool_in, transport::Transport& transport_in)
       : context(context_in), pool(pool_in), transport(transport_in), hands_over(transport_in.HandsOver()) {}
 
   reactor::Reactor& first_home() { return pool.at(0); }
-  std::unique_ptr<ServiceListener> NewListener(uint16_t service, PipeContext& of, std::vector<reactor::Reactor*> homes,
-                                               NewReceiver new_receiver);
+  std::unique_ptr<ServiceListener> NewListener(uint16_t service, pipe::PipeContext& of,
+                                               std::vector<reactor::Reactor*> homes, NewReceiver new_receiver);
 
   // ---- at the first home ----
   Status Open();
   Status OpenFor(uint16_t service);
   // At `next`; if its port is 0, at the first of `ports` that is free.
   Result<std::unique_ptr<transport::Listener>> ListenAtNext(uint16_t service);
-  void Place(HandedOver handed);
+  void Place(pipe::HandedOver handed);
   void OnIncoming(uint16_t service, std::unique_ptr<transport::Incoming> incoming);
   ServiceListener* Front(uint16_t service);
 
-  void OnHandedOver(HandedOver handed) override;
+  void OnHandedOver(pipe::HandedOver handed) override;
 
-  PipeContext& context;
+  pipe::PipeContext& context;
   reactor::Pool& pool;
   transport::Transport& transport;
   const bool hands_over;
@@ -64,7 +63,7 @@ struct Acceptor::Impl final : OtherHomes {
   // At the first home.
   bool listening = false;
   transport::Address next;  // of the next listener
-  PortRange ports;
+  pipe::PortRange ports;
   std::unique_ptr<transport::Listener> listener;  // of all services
   std::unique_ptr<ServiceListener> lobby;         // reads the hello of what may be for any service; null until Listen
   std::map<uint16_t, Service> services;
@@ -74,10 +73,10 @@ struct Acceptor::Impl final : OtherHomes {
   std::map<uint16_t, transport::Address> addresses FUSEWIRE_GUARDED_BY(mutex);  // kNoService: of the first listener
 };
 
-Acceptor::Acceptor(PipeContext& context, reactor::Pool& pool, transport::Transport& transport)
+Acceptor::Acceptor(pipe::PipeContext& context, reactor::Pool& pool, transport::Transport& transport)
     : impl_(std::make_unique<Impl>(context, pool, transport)) {}
 
-Result<std::unique_ptr<Acceptor>> Acceptor::Open(PipeContext& context, reactor::Pool& pool,
+Result<std::unique_ptr<Acceptor>> Acceptor::Open(pipe::PipeContext& context, reactor::Pool& pool,
                                                  transport::Transport& transport, const transport::Address& address,
                                                  uint16_t service, NewReceiver new_receiver) {
   auto acceptor = std::make_unique<Acceptor>(context, pool, transport);
@@ -98,7 +97,7 @@ Acceptor::~Acceptor() {
   impl->lobby.reset();
 }
 
-std::unique_ptr<ServiceListener> Acceptor::Impl::NewListener(uint16_t service, PipeContext& of,
+std::unique_ptr<ServiceListener> Acceptor::Impl::NewListener(uint16_t service, pipe::PipeContext& of,
                                                              std::vector<reactor::Reactor*> homes,
                                                              NewReceiver new_receiver) {
   const size_t fit = kGreetingsBytesMax / transport.GreetingBytes();
@@ -111,26 +110,27 @@ std::unique_ptr<ServiceListener> Acceptor::Impl::NewListener(uint16_t service, P
 
 // ---- where it listens ----
 
-transport::Address Acceptor::address() const { return AddressOf(kNoService); }
+transport::Address Acceptor::address() const { return AddressOf(pipe::kNoService); }
 
 transport::Address Acceptor::AddressOf(uint16_t service) const {
   MutexLock lock(impl_->mutex);
   auto own = impl_->addresses.find(service);
-  if (own == impl_->addresses.end()) own = impl_->addresses.find(kNoService);
+  if (own == impl_->addresses.end()) own = impl_->addresses.find(pipe::kNoService);
   return own == impl_->addresses.end() ? transport::Address() : own->second;
 }
 
-Status Acceptor::Listen(const transport::Address& address, PortRange ports) {
+Status Acceptor::Listen(const transport::Address& address, pipe::PortRange ports) {
   if (ports.min > ports.max) {
     return Status::Invalid("empty port range " + std::to_string(ports.min) + "-" + std::to_string(ports.max))
         .Phase("listen")
         .Next("give the lower port first");
   }
   Impl* impl = impl_.get();
-  auto lobby = impl->NewListener(kNoService, impl->context, AllOf(impl->pool), [](Pipe&) -> std::unique_ptr<Receiver> {
-    FUSEWIRE_CHECK(false);  // it greets nobody to the end
-    return nullptr;
-  });
+  auto lobby = impl->NewListener(pipe::kNoService, impl->context, AllOf(impl->pool),
+                                 [](pipe::Pipe&) -> std::unique_ptr<pipe::Receiver> {
+                                   FUSEWIRE_CHECK(false);  // it greets nobody to the end
+                                   return nullptr;
+                                 });
   Status opened;
   impl->first_home().Run([&] {
     if (impl->lobby == nullptr) impl->lobby = std::move(lobby);
@@ -160,7 +160,7 @@ Status Acceptor::Impl::Open() {
   FUSEWIRE_CHECK(!listening);
   FUSEWIRE_CHECK(listener == nullptr);
   if (hands_over) {
-    auto opened = ListenAtNext(kNoService);
+    auto opened = ListenAtNext(pipe::kNoService);
     if (!opened.ok()) return opened.status();
     listener = std::move(opened).value();
     return Status::Ok();
@@ -190,8 +190,8 @@ Result<std::unique_ptr<transport::Listener>> Acceptor::Impl::ListenAtNext(uint16
     if (opened.ok()) {
       MutexLock lock(mutex);
       addresses[service] = opened.value()->address();
-      if (addresses.count(kNoService) == 0) addresses[kNoService] = addresses[service];
-      counts.address = addresses[kNoService];
+      if (addresses.count(pipe::kNoService) == 0) addresses[pipe::kNoService] = addresses[service];
+      counts.address = addresses[pipe::kNoService];
       return opened;
     }
     failed = opened.status();
@@ -228,9 +228,9 @@ void Acceptor::Close(Status why) {
 
 // ---- its services ----
 
-Status Acceptor::Serve(uint16_t service, PipeContext& context, std::vector<reactor::Reactor*> homes,
+Status Acceptor::Serve(uint16_t service, pipe::PipeContext& context, std::vector<reactor::Reactor*> homes,
                        NewReceiver new_receiver) {
-  FUSEWIRE_CHECK(service != kNoService);
+  FUSEWIRE_CHECK(service != pipe::kNoService);
   FUSEWIRE_CHECK(!homes.empty());
   Impl* impl = impl_.get();
   auto service_listener = impl->NewListener(service, context, std::move(homes), std::move(new_receiver));
@@ -294,8 +294,8 @@ size_t Acceptor::services() const { return impl_->served.load(std::memory_order_
 // Where there is nothing to choose, the one service takes it at once; otherwise its hello is read first.
 ServiceListener* Acceptor::Impl::Front(uint16_t service) {
   FUSEWIRE_AT_HOME(first_home());
-  FUSEWIRE_DCHECK(hands_over == (service == kNoService));
-  if (service == kNoService && services.size() == 1) service = services.begin()->first;
+  FUSEWIRE_DCHECK(hands_over == (service == pipe::kNoService));
+  if (service == pipe::kNoService && services.size() == 1) service = services.begin()->first;
   auto found = services.find(service);
   return found != services.end() && found->second.serves ? found->second.service_listener.get() : lobby.get();
 }
@@ -312,14 +312,14 @@ void Acceptor::Impl::OnIncoming(uint16_t service, std::unique_ptr<transport::Inc
   Front(service)->Take(std::move(incoming));
 }
 
-void Acceptor::Impl::OnHandedOver(HandedOver handed) {
+void Acceptor::Impl::OnHandedOver(pipe::HandedOver handed) {
   first_home().Post([this, handed = std::move(handed)]() mutable {
     if (!leaving) Place(std::move(handed));
   });
 }
 
 // A peer of a service that was here may go on waiting for it.
-void Acceptor::Impl::Place(HandedOver handed) {
+void Acceptor::Impl::Place(pipe::HandedOver handed) {
   FUSEWIRE_AT_HOME(first_home());
   FUSEWIRE_CHECK(hands_over);
   auto found = services.find(handed.service);
@@ -327,7 +327,7 @@ void Acceptor::Impl::Place(HandedOver handed) {
     found->second.service_listener->Take(std::move(handed));
     return;
   }
-  handed.refusal = NotOffered(handed.service);
+  handed.refusal = pipe::NotOffered(handed.service);
   if (found != services.end()) {
     handed.refusal = Status::Unavailable("service " + wire::ServiceWords(handed.service) + " is not offered any more")
                          .Next("try again, or look at the peer: it may be about to end");
@@ -346,4 +346,4 @@ AcceptorStats Acceptor::Snapshot() const {
   return stats;
 }
 
-}  // namespace fusewire::pipe
+}  // namespace fusewire::task

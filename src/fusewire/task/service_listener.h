@@ -11,20 +11,19 @@
 #include <vector>
 
 #include "fusewire/base/unique_function.h"
-#include "fusewire/pipe/pending_connections.h"
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/pipe/pipe_context.h"
-#include "fusewire/pipe/roster.h"
-#include "fusewire/pipe/source_log.h"
 #include "fusewire/reactor/reactor.h"
+#include "fusewire/task/pending_connections.h"
+#include "fusewire/task/roster.h"
 #include "fusewire/transport/transport.h"
 
-namespace fusewire::pipe {
+namespace fusewire::task {
 
 // How a service makes what serves a new pipe of its own.
 // Makes the receiver of a new pipe. Called at the pipe's home, on any reactor of the pool; the pipe outlives the
 // receiver, which is destroyed at home after OnClosed, or without it when the acceptor goes.
-using NewReceiver = UniqueFunction<std::unique_ptr<Receiver>(Pipe& pipe)>;
+using NewReceiver = UniqueFunction<std::unique_ptr<pipe::Receiver>(pipe::Pipe& pipe)>;
 
 // The counts of all services of an acceptor together. Home: any thread.
 struct AcceptorCounts {
@@ -35,38 +34,39 @@ struct AcceptorCounts {
   transport::Address address;       // for words; constant once something comes in
   std::atomic<int> connections{0};  // seated, greeted or not
   std::atomic<uint64_t> accepted{0}, greeted{0}, turned_away{0}, superseded{0}, open{0};
-  SourceLog turned_away_log;
+  pipe::SourceLog turned_away_log;
 };
 
 class ServiceListener final : private PendingOwner {
  public:
   // Pipes get the homes in turn. `first_home`: where the roster lives. `others`: see PendingConnections. All outlive
   // the listener.
-  ServiceListener(AcceptorCounts& counts, uint16_t service, PipeContext& context, std::vector<reactor::Reactor*> homes,
-                  reactor::Reactor& first_home, size_t greetings_max, NewReceiver new_receiver, OtherHomes* others);
+  ServiceListener(AcceptorCounts& counts, uint16_t service, pipe::PipeContext& context,
+                  std::vector<reactor::Reactor*> homes, reactor::Reactor& first_home, size_t greetings_max,
+                  NewReceiver new_receiver, pipe::OtherHomes* others);
   // Its pipes end without a goodbye.
   ~ServiceListener();
 
   uint16_t service() const { return service_; }
-  PipeContext& context() { return context_; }
+  pipe::PipeContext& context() { return context_; }
   // At the first home. What comes has been counted.
   void Take(std::unique_ptr<transport::Incoming> incoming);
-  void Take(HandedOver handed);
+  void Take(pipe::HandedOver handed);
   // At the first home. Says goodbye to all, once it has been delivered at the homes that are added to *homes.
   void CloseAll(const Status& why, std::vector<reactor::Reactor*>* homes);
 
  private:
-  std::unique_ptr<Receiver> NewReceiverFor(Pipe& pipe) override { return new_receiver_(pipe); }
-  void OnGreeted(size_t pending, uint64_t id, const PeerInfo& peer) override;
-  void OnGone(size_t pending, uint64_t id, const PeerInfo& peer) override;
-  void OnTurnedAway(const PeerInfo& peer, const Status& why, int64_t now_ns) override;
+  std::unique_ptr<pipe::Receiver> NewReceiverFor(pipe::Pipe& pipe) override { return new_receiver_(pipe); }
+  void OnGreeted(size_t pending, uint64_t id, const pipe::PeerInfo& peer) override;
+  void OnGone(size_t pending, uint64_t id, const pipe::PeerInfo& peer) override;
+  void OnTurnedAway(const pipe::PeerInfo& peer, const Status& why, int64_t now_ns) override;
   PendingConnections* NextPending() { return pending_[next_pending_++ % pending_.size()].get(); }
-  void SeatAt(PendingConnections* pending, transport::Incoming* incoming, const HandedOver* handed);
+  void SeatAt(PendingConnections* pending, transport::Incoming* incoming, const pipe::HandedOver* handed);
   void ClosePipe(Seat seat, const Status& why);
 
   AcceptorCounts& counts_;
   const uint16_t service_;
-  PipeContext& context_;
+  pipe::PipeContext& context_;
   reactor::Reactor& first_home_;
   NewReceiver new_receiver_;
   Roster roster_;         // at first_home_
@@ -75,4 +75,4 @@ class ServiceListener final : private PendingOwner {
   size_t next_pending_ = 0;
 };
 
-}  // namespace fusewire::pipe
+}  // namespace fusewire::task

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/pipe/transport_choice.h"
+#include "fusewire/task/transport_choice.h"
 
 #include <utility>
 
@@ -10,7 +10,7 @@
 #include "fusewire/transport/tls/tls.h"
 #include "fusewire/transport/ucx/ucx.h"
 
-namespace fusewire::pipe {
+namespace fusewire::task {
 namespace {
 
 struct Named {
@@ -90,4 +90,4 @@ Made MakeTransport(TransportChoice choice, transport::TcpOptions tcp, transport:
   return transport::MakeNearest(transport::MakeShm({}), std::move(far));
 }
 
-}  // namespace fusewire::pipe
+}  // namespace fusewire::task

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace fusewire::pipe {
+namespace fusewire::task {
 
 // A pipe of the acceptor: which reactor, and which of its pipes.
 struct Seat {
@@ -48,4 +48,4 @@ class Roster {
   std::map<std::string, Task> tasks_;
 };
 
-}  // namespace fusewire::pipe
+}  // namespace fusewire::task

@@ -1,27 +1,26 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/pipe/pending_connections.h"
+#include "fusewire/task/pending_connections.h"
 
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/pipe/handed_over.h"
 
-namespace fusewire::pipe {
+namespace fusewire::task {
 
 // One pipe that came in, and the receiver that serves it once it is greeted.
-class PendingConnections::Served final : private PipeHandler, private OtherHomes {
+class PendingConnections::Served final : private pipe::PipeHandler, private pipe::OtherHomes {
  public:
   enum class Stage { kGreeting, kTurnedAway, kHandedOver, kOpen };
 
   Served(PendingConnections* pending, uint64_t id, std::unique_ptr<transport::Connection> connection)
       : pending_(pending),
         id_(id),
-        pipe_(pending->context_, pending->home_, std::move(connection), Role::kAcceptor, pending->service_, this),
+        pipe_(pending->context_, pending->home_, std::move(connection), pipe::Role::kAcceptor, pending->service_, this),
         gone_([this] { pending_->served_.erase(this->id()); }) {}
   // A Done may need the receiver, and the receiver the pipe.
   ~Served() { pipe_.Abort(Status::Cancelled("the acceptor has gone")); }
 
-  void Start(const HandedOver* handed) {
+  void Start(const pipe::HandedOver* handed) {
     if (handed != nullptr) {
       pipe_.GoOn(*handed);
     } else {
@@ -29,12 +28,12 @@ class PendingConnections::Served final : private PipeHandler, private OtherHomes
     }
   }
 
-  Pipe& pipe() { return pipe_; }
+  pipe::Pipe& pipe() { return pipe_; }
   uint64_t id() const { return id_; }
   Stage stage = Stage::kGreeting;
 
  private:
-  FrameHandler* OnOpen(const PeerInfo& peer) override {
+  pipe::FrameHandler* OnOpen(const pipe::PeerInfo& peer) override {
     receiver_ = pending_->owner_->NewReceiverFor(pipe_);
     FUSEWIRE_CHECK(receiver_ != nullptr);
     pending_->OnOpen(this);
@@ -44,7 +43,7 @@ class PendingConnections::Served final : private PipeHandler, private OtherHomes
     if (receiver_ != nullptr) receiver_->OnClosed(why);
     pending_->OnClosed(this, why);  // destroys us
   }
-  void OnHandedOver(HandedOver handed) override {
+  void OnHandedOver(pipe::HandedOver handed) override {
     pending_->OnHandedOver(this);
     pending_->others_->OnHandedOver(std::move(handed));
     pending_->home_.Arm(&gone_, 0);  // the pipe is still at work
@@ -52,13 +51,14 @@ class PendingConnections::Served final : private PipeHandler, private OtherHomes
 
   PendingConnections* const pending_;
   const uint64_t id_;
-  Pipe pipe_;
+  pipe::Pipe pipe_;
   reactor::Timer gone_;
-  std::unique_ptr<Receiver> receiver_;  // behind the pipe: it goes first
+  std::unique_ptr<pipe::Receiver> receiver_;  // behind the pipe: it goes first
 };
 
-PendingConnections::PendingConnections(PendingOwner* owner, size_t index, PipeContext& context, reactor::Reactor& home,
-                                       uint16_t service, size_t greetings_max, OtherHomes* others)
+PendingConnections::PendingConnections(PendingOwner* owner, size_t index, pipe::PipeContext& context,
+                                       reactor::Reactor& home, uint16_t service, size_t greetings_max,
+                                       pipe::OtherHomes* others)
     : owner_(owner),
       index_(index),
       context_(context),
@@ -69,7 +69,7 @@ PendingConnections::PendingConnections(PendingOwner* owner, size_t index, PipeCo
 
 PendingConnections::~PendingConnections() { FUSEWIRE_AT_HOME(home_); }
 
-void PendingConnections::Take(std::unique_ptr<transport::Connection> connection, const HandedOver* handed) {
+void PendingConnections::Take(std::unique_ptr<transport::Connection> connection, const pipe::HandedOver* handed) {
   FUSEWIRE_AT_HOME(home_);
   if (greetings_ >= greetings_max_) MakeRoom();
   FUSEWIRE_DCHECK(greetings_ <= served_.size());
@@ -144,4 +144,4 @@ void PendingConnections::CloseAll(const Status& why) {
   for (auto& [id, served] : served_) served->pipe().Close(why);
 }
 
-}  // namespace fusewire::pipe
+}  // namespace fusewire::task

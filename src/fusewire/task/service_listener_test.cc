@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // One listener, two services: who comes for the other one is handed over to it.
-#include "fusewire/pipe/service_listener.h"
+#include "fusewire/task/service_listener.h"
 
 #include <gmock/gmock.h>
 
@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "fusewire/base/random.h"
-#include "fusewire/pipe/acceptor_test.h"
 #include "fusewire/pipe/script_test.h"
+#include "fusewire/task/acceptor_test.h"
 
-namespace fusewire::pipe {
+namespace fusewire::task {
 namespace {
 
 using testing::AllOf;
@@ -25,17 +25,17 @@ constexpr uint16_t kOther = 2;
 
 class ServiceListenerTest : public AcceptorTest {
  protected:
-  ServiceListenerTest() { Serve(Options()); }
+  ServiceListenerTest() { Serve(pipe::Options()); }
   ~ServiceListenerTest() override {
     guests_.clear();
     acceptor_.reset();
   }
-  void Serve(Options options) {
+  void Serve(pipe::Options options) {
     options.name = "/job:ps";
     other_ears_.clear();
-    other_shared_ = std::make_unique<PipeContext>(options);
+    other_shared_ = std::make_unique<pipe::PipeContext>(options);
     Status served = acceptor_->Serve(kOther, *other_shared_, {server_.home},
-                                     [this](Pipe& pipe) { return NewEar(&other_ears_, &pipe); });
+                                     [this](pipe::Pipe& pipe) { return NewEar(&other_ears_, &pipe); });
     ASSERT_TRUE(served.ok()) << served.ToString();
   }
   bool In(Guest* guest) {
@@ -45,8 +45,8 @@ class ServiceListenerTest : public AcceptorTest {
     return Until([guest] { return guest->gone(); });
   }
 
-  std::unique_ptr<PipeContext> other_shared_;
-  std::vector<Ear*> other_ears_;
+  std::unique_ptr<pipe::PipeContext> other_shared_;
+  std::vector<pipe::Ear*> other_ears_;
 };
 
 TEST_F(ServiceListenerTest, EachServiceGetsItsOwnPeers) {
@@ -55,13 +55,14 @@ TEST_F(ServiceListenerTest, EachServiceGetsItsOwnPeers) {
   EXPECT_EQ(one->ear.peer.name, "ps:0");
   EXPECT_EQ(other->ear.peer.name, "/job:ps");
   for (Guest* guest : {one, other})
-    guest->task->AtHome([&] { guest->pipe->Send(MakeMessage(FrameKind::kCall, 1, guest == one ? "one" : "other")); });
+    guest->task->AtHome(
+        [&] { guest->pipe->Send(pipe::MakeMessage(FrameKind::kCall, 1, guest == one ? "one" : "other")); });
   ASSERT_TRUE(Until([&] {
     return ears_.size() == 1 && ears_[0]->messages == 1 && other_ears_.size() == 1 && other_ears_[0]->messages == 1;
   }));
   EXPECT_EQ(ears_[0]->got[0].head, "one");
   EXPECT_EQ(other_ears_[0]->got[0].head, "other");
-  server_.AtHome([&] { other_ears_[0]->pipe->Send(MakeMessage(FrameKind::kMessage, 2, "back")); });
+  server_.AtHome([&] { other_ears_[0]->pipe->Send(pipe::MakeMessage(FrameKind::kMessage, 2, "back")); });
   ASSERT_TRUE(Until([&] { return other->ear.messages == 1; }));
   const AcceptorStats stats = acceptor_->Snapshot();
   EXPECT_EQ(stats.accepted, 2u);
@@ -71,7 +72,7 @@ TEST_F(ServiceListenerTest, EachServiceGetsItsOwnPeers) {
 }
 
 TEST_F(ServiceListenerTest, AServiceThatNobodyOffersIsRefusedInWords) {
-  LogLines log;
+  pipe::LogLines log;
   Guest* lost = Friend("worker:0", 1, 7);
   ASSERT_TRUE(Gone(lost));
   EXPECT_EQ(lost->ear.why.code(), Code::kRefused);
@@ -86,9 +87,9 @@ TEST_F(ServiceListenerTest, AServiceThatNobodyOffersIsRefusedInWords) {
 }
 
 TEST_F(ServiceListenerTest, AServiceIsServedOnce) {
-  PipeContext context{Options()};
-  for (uint16_t service : {kTestService, kOther}) {
-    Status again = acceptor_->Serve(service, context, {server_.home}, [](Pipe&) { return nullptr; });
+  pipe::PipeContext context{pipe::Options()};
+  for (uint16_t service : {pipe::kTestService, kOther}) {
+    Status again = acceptor_->Serve(service, context, {server_.home}, [](pipe::Pipe&) { return nullptr; });
     EXPECT_EQ(again.code(), Code::kInvalid);
     EXPECT_THAT(again.cause(), HasSubstr("is served here already"));
   }
@@ -96,8 +97,8 @@ TEST_F(ServiceListenerTest, AServiceIsServedOnce) {
 
 // The number of the service that reads hellos for all.
 TEST_F(ServiceListenerTest, NobodyGetsInByNoService) {
-  LogLines log;
-  Guest* lost = Friend("worker:0", 1, kNoService);
+  pipe::LogLines log;
+  Guest* lost = Friend("worker:0", 1, pipe::kNoService);
   ASSERT_TRUE(Gone(lost));
   EXPECT_EQ(lost->ear.opened, 0);
   EXPECT_EQ(lost->ear.why.code(), Code::kRefused);
@@ -108,14 +109,14 @@ TEST_F(ServiceListenerTest, TheFirstServiceMayGoAndTheOtherStays) {
   Guest *one = Friend("worker:0", 1), *other = Friend("/job:worker", 1, kOther);
   ASSERT_TRUE(In(one) && In(other));
   EXPECT_EQ(acceptor_->services(), 2u);
-  acceptor_->CloseService(kTestService, Status::Unavailable("the server is shutting down"));
+  acceptor_->CloseService(pipe::kTestService, Status::Unavailable("the server is shutting down"));
   ASSERT_TRUE(Gone(one));
   EXPECT_THAT(one->ear.why.cause(), HasSubstr("the server is shutting down"));
-  acceptor_->Withdraw(kTestService);
+  acceptor_->Withdraw(pipe::kTestService);
   EXPECT_EQ(acceptor_->services(), 1u);
   EXPECT_TRUE(other->in());
   EXPECT_TRUE(In(Friend("/job:worker/1", 1, kOther)));
-  LogLines log;
+  pipe::LogLines log;
   Guest* late = Friend("worker:1", 1);
   ASSERT_TRUE(Gone(late));
   EXPECT_EQ(late->ear.why.code(), Code::kUnavailable);
@@ -124,11 +125,11 @@ TEST_F(ServiceListenerTest, TheFirstServiceMayGoAndTheOtherStays) {
 
 // If its service ends at any moment of a greeting, the peer's connection is closed, and the next peer is accepted.
 TEST_F(ServiceListenerTest, AServiceClosesWhileAPeerGreets) {
-  Options options;
+  pipe::Options options;
   options.secret = "open sesame open";  // a greeting of three steps
   for (int steps = 0; steps < 40; ++steps) {
     SCOPED_TRACE(steps);
-    LogLines log;
+    pipe::LogLines log;
     acceptor_->Withdraw(kOther);
     Serve(options);
     Guest* guest = Friend("one", 1, kOther, "open sesame open");
@@ -143,11 +144,11 @@ TEST_F(ServiceListenerTest, AServiceClosesWhileAPeerGreets) {
 }
 
 TEST_F(ServiceListenerTest, ASecretGuardsTheOtherServiceToo) {
-  Options options;
+  pipe::Options options;
   options.secret = "open sesame open";
   acceptor_->Withdraw(kOther);
   Serve(options);
-  LogLines log;
+  pipe::LogLines log;
   Guest *knows = Friend("one", 1, kOther, "open sesame open"), *guesses = Friend("two", 1, kOther, "open barley, open"),
         *has_none = Friend("three", 1, kOther), *elsewhere = Friend("four", 1);
   EXPECT_TRUE(In(knows));
@@ -160,12 +161,12 @@ TEST_F(ServiceListenerTest, ASecretGuardsTheOtherServiceToo) {
 
 // They send a hello for the other service and no proof: there is one time limit for a greeting, in any service.
 TEST_F(ServiceListenerTest, WhoFallsSilentBehindItsHelloIsTurnedAwayInTime) {
-  Options options;
+  pipe::Options options;
   options.secret = "open sesame open";
   acceptor_->Withdraw(kOther);
   Serve(options);
-  LogLines log;
-  const std::string hello = Handshake(Role::kDialer, options, kOther, options.window_bytes).Begin();
+  pipe::LogLines log;
+  const std::string hello = pipe::Handshake(pipe::Role::kDialer, options, kOther, options.window_bytes).Begin();
   Guest* silent = Stranger("silent");
   const int64_t began_ns = world_.clock()->NowNs();
   world_.RunFor(4 * kSecondNs);
@@ -177,13 +178,13 @@ TEST_F(ServiceListenerTest, WhoFallsSilentBehindItsHelloIsTurnedAwayInTime) {
 }
 
 TEST_F(ServiceListenerTest, AFloodThatProvesNothingDoesNotKeepFriendsOut) {
-  Options options;
+  pipe::Options options;
   options.secret = "open sesame open";
   options.greetings_max = 10;
   acceptor_->Withdraw(kOther);
   Serve(options);
-  LogLines log;
-  const std::string hello = Handshake(Role::kDialer, options, kOther, options.window_bytes).Begin();
+  pipe::LogLines log;
+  const std::string hello = pipe::Handshake(pipe::Role::kDialer, options, kOther, options.window_bytes).Begin();
   for (int i = 0; i < 100; ++i) {
     Stranger("bot-" + std::to_string(i % 3), hello);
     world_.RunFor(200 * kMicrosecondNs);
@@ -218,7 +219,7 @@ TEST_F(ServiceListenerTest, WhatIsWithdrawnEndsAndTheOtherStays) {
   ASSERT_TRUE(Gone(other));
   EXPECT_EQ(acceptor_->Snapshot().open, 1u);
   EXPECT_TRUE(one->in());
-  Serve(Options());
+  Serve(pipe::Options());
   EXPECT_TRUE(In(Friend("/job:worker", 2, kOther)));
   acceptor_->Close(Status::Unavailable("the server is shutting down"));
   ASSERT_TRUE(Gone(one) && Gone(guests_.back().get()));
@@ -227,7 +228,7 @@ TEST_F(ServiceListenerTest, WhatIsWithdrawnEndsAndTheOtherStays) {
 }
 
 TEST_F(ServiceListenerTest, MayBeWithdrawnAtAnyMoment) {
-  LogLines log;
+  pipe::LogLines log;
   for (int steps = 0; steps < 40; ++steps) {
     SCOPED_TRACE(steps);
     Friend("worker:0", 1, kOther);
@@ -239,7 +240,7 @@ TEST_F(ServiceListenerTest, MayBeWithdrawnAtAnyMoment) {
     EXPECT_TRUE(guests_[1]->in());
     guests_.clear();
     ASSERT_TRUE(Until([&] { return acceptor_->Snapshot().open == 0; }));
-    Serve(Options());
+    Serve(pipe::Options());
   }
 }
 
@@ -248,21 +249,21 @@ TEST_F(ServiceListenerTest, PlacesAreNotLostInAnyWeather) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
-    LogLines log;
-    Options options;
+    pipe::LogLines log;
+    pipe::Options options;
     options.connections_max = 12;
     options.greetings_max = 6;
     Open(options);
     Serve(options);
-    LoopbackFaults weather = Nasty();
+    LoopbackFaults weather = pipe::Nasty();
     weather.cut_chance = 0.02;
     world_.SetFaults(weather);
-    const std::string hello = Handshake(Role::kDialer, options, kOther, options.window_bytes).Begin();
+    const std::string hello = pipe::Handshake(pipe::Role::kDialer, options, kOther, options.window_bytes).Begin();
     for (int i = 0; i < 200; ++i) {
-      const uint16_t service = random.Chance(0.7) ? kOther : kTestService;
+      const uint16_t service = random.Chance(0.7) ? kOther : pipe::kTestService;
       const std::string name = "worker:" + std::to_string(random.Below(4)) + "/" + std::to_string(service);
       if (random.Chance(0.4)) Friend(name, random.Between(1, 3), service);
-      if (random.Chance(0.3)) Stranger("scanner", hello + Payload(random.Below(40), static_cast<uint32_t>(i)));
+      if (random.Chance(0.3)) Stranger("scanner", hello + pipe::Payload(random.Below(40), static_cast<uint32_t>(i)));
       if (!guests_.empty() && random.Chance(0.6))
         guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(random.Below(guests_.size())));
       world_.RunFor(static_cast<int64_t>(random.Below(5 * kMillisecondNs)));
@@ -274,7 +275,7 @@ TEST_F(ServiceListenerTest, PlacesAreNotLostInAnyWeather) {
     EXPECT_EQ(stats.open, 0u);
     EXPECT_EQ(stats.accepted, stats.greeted + stats.turned_away);
     for (uint64_t i = 0; i < 12; ++i) {
-      Friend("friend:" + std::to_string(i), 1, i % 2 == 0 ? kOther : kTestService);
+      Friend("friend:" + std::to_string(i), 1, i % 2 == 0 ? kOther : pipe::kTestService);
       ASSERT_TRUE(Until([&] { return acceptor_->Snapshot().open == i + 1; }));
     }
     guests_.clear();
@@ -283,4 +284,4 @@ TEST_F(ServiceListenerTest, PlacesAreNotLostInAnyWeather) {
 }
 
 }  // namespace
-}  // namespace fusewire::pipe
+}  // namespace fusewire::task

@@ -11,15 +11,15 @@
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/pipe/pipe_context.h"
 
-namespace fusewire::pipe {
+namespace fusewire::task {
 
 // The events of a pending, for its owner. Called at the pending's home, which may be any reactor.
 class PendingOwner {
  public:
-  virtual std::unique_ptr<Receiver> NewReceiverFor(Pipe& pipe) = 0;
-  virtual void OnGreeted(size_t pending, uint64_t id, const PeerInfo& peer) = 0;
-  virtual void OnGone(size_t pending, uint64_t id, const PeerInfo& peer) = 0;
-  virtual void OnTurnedAway(const PeerInfo& peer, const Status& why, int64_t now_ns) = 0;
+  virtual std::unique_ptr<pipe::Receiver> NewReceiverFor(pipe::Pipe& pipe) = 0;
+  virtual void OnGreeted(size_t pending, uint64_t id, const pipe::PeerInfo& peer) = 0;
+  virtual void OnGone(size_t pending, uint64_t id, const pipe::PeerInfo& peer) = 0;
+  virtual void OnTurnedAway(const pipe::PeerInfo& peer, const Status& why, int64_t now_ns) = 0;
 
  protected:
   ~PendingOwner() = default;
@@ -28,12 +28,12 @@ class PendingOwner {
 class PendingConnections {
  public:
   // `others` (if any) takes those that want another service. All outlive the pending.
-  PendingConnections(PendingOwner* owner, size_t index, PipeContext& context, reactor::Reactor& home, uint16_t service,
-                     size_t greetings_max, OtherHomes* others);
+  PendingConnections(PendingOwner* owner, size_t index, pipe::PipeContext& context, reactor::Reactor& home,
+                     uint16_t service, size_t greetings_max, pipe::OtherHomes* others);
   ~PendingConnections();
 
   // `handed`: null, or what it has been handed over with.
-  void Take(std::unique_ptr<transport::Connection> connection, const HandedOver* handed);
+  void Take(std::unique_ptr<transport::Connection> connection, const pipe::HandedOver* handed);
   // No harm if it has gone already.
   void ClosePipe(uint64_t id, const Status& why);
   void CloseAll(const Status& why);
@@ -51,14 +51,14 @@ class PendingConnections {
 
   PendingOwner* const owner_;
   const size_t index_;
-  PipeContext& context_;
+  pipe::PipeContext& context_;
   reactor::Reactor& home_;
   const uint16_t service_;
   const size_t greetings_max_;
-  OtherHomes* const others_;
+  pipe::OtherHomes* const others_;
   uint64_t next_id_ = 1;
   size_t greetings_ = 0;
   std::map<uint64_t, std::unique_ptr<Served>> served_;  // by id, so oldest first
 };
 
-}  // namespace fusewire::pipe
+}  // namespace fusewire::task
