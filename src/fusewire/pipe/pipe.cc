@@ -15,7 +15,7 @@ Pipe::~Pipe() = default;
 
 // ---- its life ----
 
-void Pipe::Start(OtherHomes* others) { core_->Start(others); }
+void Pipe::Start(bool hands_over) { core_->Start(hands_over); }
 void Pipe::GoOn(const HandedOver& handed) { core_->GoOn(handed); }
 void Pipe::Close(Status why) { core_->Close(std::move(why)); }
 void Pipe::Abort(const Status& why) { core_->Abort(why); }

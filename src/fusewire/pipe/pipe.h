@@ -32,8 +32,9 @@ class Pipe final {
        uint16_t service, PipeHandler* handler);
   ~Pipe();
 
-  // At home, once: begins the greeting. `others` (if any), of an acceptor, outlives the pipe.
-  void Start(OtherHomes* others = nullptr);
+  // At home, once: begins the greeting. `hands_over`, of an acceptor: a peer that wants another service is not refused,
+  // but handed over.
+  void Start(bool hands_over = false);
   // Instead, of one that was handed over: goes on with it.
   void GoOn(const HandedOver& handed);
   // At home. Waits for the greeting, for credit and for its turn. `done` (if any) is called once the network is done

@@ -40,13 +40,12 @@ PipeCore::PipeCore(PipeContext& context, reactor::Reactor& home, std::unique_ptr
 
 PipeCore::~PipeCore() { Abort(Status::Cancelled("the pipe was destroyed")); }
 
-void PipeCore::Start(OtherHomes* others) {
+void PipeCore::Start(bool hands_over) {
   FUSEWIRE_AT_HOME(home_);
   FUSEWIRE_CHECK(state_ == State::kGreeting);
   FUSEWIRE_CHECK(greeted_by_ns_ == 0);  // once
-  FUSEWIRE_CHECK(others == nullptr || handshake_->role() == Role::kAcceptor);
-  others_ = others;
-  if (others != nullptr) handshake_->LeaveOthers();
+  FUSEWIRE_CHECK(!hands_over || handshake_->role() == Role::kAcceptor);
+  if (hands_over) handshake_->LeaveOthers();
   bool mute = handshake_->role() == Role::kDialer && grants_.window_bytes() == std::nullopt;
   std::string first = mute ? std::string() : handshake_->Begin();
   if (!first.empty()) {
@@ -62,7 +61,7 @@ void PipeCore::Start(OtherHomes* others) {
 void PipeCore::GoOn(const HandedOver& handed) {
   FUSEWIRE_AT_HOME(home_);
   handshake_->RefuseOthers(handed.refusal);
-  Start(nullptr);
+  Start(false);
   home_.Arm(&tick_, std::max<int64_t>(handed.greeted_by_ns - home_.now_ns(), 0));
   OnBytes(handed.heard);
 }
@@ -70,7 +69,6 @@ void PipeCore::GoOn(const HandedOver& handed) {
 // The greeting goes on at another home.
 void PipeCore::HandOver(ConstBytes rest) {
   FUSEWIRE_CHECK(state_ == State::kGreeting);
-  FUSEWIRE_CHECK(others_ != nullptr);
   HandedOver handed;
   handed.service = handshake_->peer().service;
   handed.incoming = connection_->HandOver();
@@ -83,7 +81,7 @@ void PipeCore::HandOver(ConstBytes rest) {
   handed.greeted_by_ns = greeted_by_ns_;
   why_closing_ = Status::Cancelled("handed over");
   EndAll(why_closing_);
-  others_->OnHandedOver(std::move(handed));
+  handler_->OnHandedOver(std::move(handed));
 }
 
 // ---- input ----

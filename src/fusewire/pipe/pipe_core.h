@@ -31,7 +31,7 @@ class PipeCore final : private transport::ConnectionHandler, private reactor::Fl
   ~PipeCore();
 
   // ---- see Pipe ----
-  void Start(OtherHomes* others);
+  void Start(bool hands_over);
   void GoOn(const HandedOver& handed);
   void Close(Status why);
   void Abort(const Status& why);
@@ -82,7 +82,6 @@ class PipeCore final : private transport::ConnectionHandler, private reactor::Fl
   Grants grants_;
   Intake intake_;
   std::unique_ptr<Handshake> handshake_;  // gone once open
-  OtherHomes* others_ = nullptr;
   int64_t greeted_by_ns_ = 0;
   reactor::Timer tick_;   // heartbeats; before that the limit of the greeting; at the end the limit of the goodbye
   reactor::Timer again_;  // at the end, for what the peer has not received yet

@@ -7,30 +7,13 @@
 #include <memory>
 #include <string>
 
+#include "fusewire/base/check.h"
 #include "fusewire/base/status.h"
 #include "fusewire/pipe/frame_handler.h"
 #include "fusewire/pipe/peer_info.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire::pipe {
-
-// The beginning and the end of a pipe. All calls at home. None may destroy the pipe, except that OnClosed may.
-class PipeHandler {
- public:
-  // The greeting is over. Returns what takes the messages from now on; it stays until OnClosed.
-  virtual FrameHandler* OnOpen(const PeerInfo& peer) = 0;
-  // The last call, exactly once, never from inside a call of ours to the pipe.
-  virtual void OnClosed(Status why) = 0;
-
- protected:
-  ~PipeHandler() = default;
-};
-
-// Both in one.
-class Receiver : public PipeHandler, public FrameHandler {
- public:
-  virtual ~Receiver() = default;
-};
 
 // A connection whose peer has asked for another service than the pipe's, on its way to a home of that service.
 struct HandedOver {
@@ -41,15 +24,25 @@ struct HandedOver {
   int64_t greeted_by_ns = 0;  // the rest of its greeting must have come by then
 };
 
-// Takes what comes in for another service.
-class OtherHomes {
+// The beginning and the end of a pipe. All calls at home. None may destroy the pipe, except that OnClosed may.
+class PipeHandler {
  public:
-  // At the pipe's home, once, instead of all that a pipe tells its receiver. The pipe is of no use any more, and not to
-  // be destroyed yet.
-  virtual void OnHandedOver(HandedOver handed) = 0;
+  // The greeting is over. Returns what takes the messages from now on; it stays until OnClosed.
+  virtual FrameHandler* OnOpen(const PeerInfo& peer) = 0;
+  // The last call, exactly once, never from inside a call of ours to the pipe.
+  virtual void OnClosed(Status why) = 0;
+  // Once instead of both, if it was started so: the peer wants another service. The pipe is of no use any more, and not
+  // to be destroyed yet.
+  virtual void OnHandedOver(HandedOver) { FUSEWIRE_CHECK(false); }
 
  protected:
-  ~OtherHomes() = default;
+  ~PipeHandler() = default;
+};
+
+// Both in one.
+class Receiver : public PipeHandler, public FrameHandler {
+ public:
+  virtual ~Receiver() = default;
 };
 
 }  // namespace fusewire::pipe

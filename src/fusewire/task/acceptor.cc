@@ -27,7 +27,7 @@ std::vector<reactor::Reactor*> AllOf(reactor::Pool& pool) {
 
 }  // namespace
 
-struct Acceptor::Impl final : pipe::OtherHomes {
+struct Acceptor::Impl {
   // A withdrawn service has no listener: its peers are told that it is not offered any more.
   struct Service {
     std::unique_ptr<ServiceListener> service_listener;
@@ -40,18 +40,18 @@ struct Acceptor::Impl final : pipe::OtherHomes {
 
   reactor::Reactor& first_home() { return pool.at(0); }
   std::unique_ptr<ServiceListener> NewListener(uint16_t service, pipe::PipeContext& of,
-                                               std::vector<reactor::Reactor*> homes, NewReceiver new_receiver);
+                                               const std::vector<reactor::Reactor*>& homes, NewReceiver new_receiver);
 
   // ---- at the first home ----
   Status Open();
   Status OpenFor(uint16_t service);
   // At `next`; if its port is 0, at the first of `ports` that is free.
   Result<std::unique_ptr<transport::Listener>> ListenAtNext(uint16_t service);
+  // At any home.
+  void HandOver(pipe::HandedOver handed);
   void Place(pipe::HandedOver handed);
   void OnIncoming(uint16_t service, std::unique_ptr<transport::Incoming> incoming);
   ServiceListener* Front(uint16_t service);
-
-  void OnHandedOver(pipe::HandedOver handed) override;
 
   pipe::PipeContext& context;
   reactor::Pool& pool;
@@ -98,14 +98,16 @@ Acceptor::~Acceptor() {
 }
 
 std::unique_ptr<ServiceListener> Acceptor::Impl::NewListener(uint16_t service, pipe::PipeContext& of,
-                                                             std::vector<reactor::Reactor*> homes,
+                                                             const std::vector<reactor::Reactor*>& homes,
                                                              NewReceiver new_receiver) {
   const size_t fit = kGreetingsBytesMax / transport.GreetingBytes();
   const size_t of_all = std::min(static_cast<size_t>(of.options().greetings_max), fit);
   // For each reactor of a service.
   const size_t greetings_max = std::max<size_t>(of_all / static_cast<size_t>(pool.size()), 1);
-  return std::make_unique<ServiceListener>(counts, service, of, std::move(homes), first_home(), greetings_max,
-                                           std::move(new_receiver), hands_over ? this : nullptr);
+  OnOtherService on_other_service;
+  if (hands_over) on_other_service = [this](pipe::HandedOver handed) { HandOver(std::move(handed)); };
+  return std::make_unique<ServiceListener>(counts, service, of, homes, first_home(), greetings_max,
+                                           std::move(new_receiver), std::move(on_other_service));
 }
 
 // ---- where it listens ----
@@ -233,7 +235,7 @@ Status Acceptor::Serve(uint16_t service, pipe::PipeContext& context, std::vector
   FUSEWIRE_CHECK(service != pipe::kNoService);
   FUSEWIRE_CHECK(!homes.empty());
   Impl* impl = impl_.get();
-  auto service_listener = impl->NewListener(service, context, std::move(homes), std::move(new_receiver));
+  auto service_listener = impl->NewListener(service, context, homes, std::move(new_receiver));
   Status served;
   impl->first_home().Run([&] {
     Impl::Service& place = impl->services[service];
@@ -312,7 +314,7 @@ void Acceptor::Impl::OnIncoming(uint16_t service, std::unique_ptr<transport::Inc
   Front(service)->Take(std::move(incoming));
 }
 
-void Acceptor::Impl::OnHandedOver(pipe::HandedOver handed) {
+void Acceptor::Impl::HandOver(pipe::HandedOver handed) {
   first_home().Post([this, handed = std::move(handed)]() mutable {
     if (!leaving) Place(std::move(handed));
   });

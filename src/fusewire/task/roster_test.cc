@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/task/roster.h"
+#include "fusewire/task/service_listener.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr int64_t kAwayNs = 1000;
-const Seat kFirst{0, 1}, kSecond{1, 1}, kThird{0, 2}, kFourth{1, 2};
+const Roster::PipeId kFirst{0, 1}, kSecond{1, 1}, kThird{0, 2}, kFourth{1, 2};
 
 TEST(Roster, ManyPipesOfOneIncarnationLiveTogether) {
   Roster roster(10, kAwayNs);
@@ -74,16 +74,16 @@ TEST(Roster, RemembersABoundedNumberOfTasks) {
   Roster roster(100, kAwayNs);
   for (uint64_t i = 0; i < 10000; ++i) {
     std::string name = "tool:" + std::to_string(i);
-    roster.OnGreeted(name, 1, Seat{0, i}, 0);
-    roster.OnGone(name, Seat{0, i}, 0);
+    roster.OnGreeted(name, 1, Roster::PipeId{0, i}, 0);
+    roster.OnGone(name, Roster::PipeId{0, i}, 0);
     ASSERT_LE(roster.size(), 100u);
   }
   // Those that are here stay known, however many pass by.
   roster.OnGreeted("worker:0", 7, kFirst, 0);
   for (uint64_t i = 0; i < 10000; ++i) {
     std::string name = "tool:" + std::to_string(i);
-    roster.OnGreeted(name, 1, Seat{0, i + 5}, 0);
-    roster.OnGone(name, Seat{0, i + 5}, 0);
+    roster.OnGreeted(name, 1, Roster::PipeId{0, i + 5}, 0);
+    roster.OnGone(name, Roster::PipeId{0, i + 5}, 0);
   }
   EXPECT_THAT(roster.OnGreeted("worker:0", 8, kSecond, 0), ElementsAre(kFirst));
 }
@@ -102,19 +102,19 @@ TEST(Roster, NeverLetsTwoIncarnationsOfATaskLiveTogether) {
     SCOPED_TRACE(seed);
     Random random(seed);
     Roster roster(5, kAwayNs);
-    std::map<std::string, std::map<Seat, uint64_t>> open;
+    std::map<std::string, std::map<Roster::PipeId, uint64_t>> open;
     for (uint64_t id = 0; id < 500; ++id) {
       std::string name = "worker:" + std::to_string(random.Below(3));
-      std::map<Seat, uint64_t>& pipes = open[name];
+      std::map<Roster::PipeId, uint64_t>& pipes = open[name];
       if (random.Chance(0.3) && !pipes.empty()) {
         roster.OnGone(name, pipes.begin()->first, 0);
         pipes.erase(pipes.begin());
         continue;
       }
       uint64_t incarnation = random.Between(1, 4);
-      Seat seat{random.Below(2), id};
-      pipes[seat] = incarnation;
-      for (const Seat& closed : roster.OnGreeted(name, incarnation, seat, 0)) {
+      Roster::PipeId pipe{random.Below(2), id};
+      pipes[pipe] = incarnation;
+      for (const Roster::PipeId& closed : roster.OnGreeted(name, incarnation, pipe, 0)) {
         ASSERT_EQ(pipes.count(closed), 1u);
         pipes.erase(closed);
       }
