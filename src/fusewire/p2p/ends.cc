@@ -14,7 +14,6 @@ void Ends::Report(Op* op) {
     Tell(op);
     return;
   }
-  ++waiting_;
   later_.PushBack(op);
   home_.FlushLater(this);
 }
@@ -35,13 +34,10 @@ void Ends::Flush() {
 }
 
 void Ends::OnMail(Op* op) {
-  FUSEWIRE_CHECK(waiting_ > 0);
   FUSEWIRE_CHECK(op->run.state == OpRun::State::kEndMailed);
-  --waiting_;
   Tell(op);
 }
 
-// Nothing here touches the operation after this.
 void Ends::Tell(Op* op) {
   FUSEWIRE_DCHECK(op->run.in_pipe == 0);
   FUSEWIRE_DCHECK(!op->linked());
@@ -49,10 +45,11 @@ void Ends::Tell(Op* op) {
   if (op->then) {
     op->run.word.store(OpRun::kEnded, std::memory_order_release);
     op->then();
-    return;
+  } else {
+    uintptr_t waiter = op->run.word.exchange(OpRun::kEnded, std::memory_order_acq_rel);
+    if (waiter != OpRun::kPending) reinterpret_cast<reactor::Waiter*>(waiter)->Signal();
   }
-  uintptr_t waiter = op->run.word.exchange(OpRun::kEnded, std::memory_order_acq_rel);
-  if (waiter != OpRun::kPending) reinterpret_cast<reactor::Waiter*>(waiter)->Signal();
+  drain_.Close();  // the operation may be gone
 }
 
 }  // namespace fusewire::p2p

@@ -8,6 +8,7 @@
 
 #include "fusewire/base/list.h"
 #include "fusewire/p2p/op.h"
+#include "fusewire/reactor/drain.h"
 #include "fusewire/reactor/reactor.h"
 
 namespace fusewire::p2p {
@@ -27,21 +28,21 @@ class Ends final : private reactor::Flushable {
     const bool outer_;
   };
 
-  explicit Ends(reactor::Reactor& home) : home_(home) {}
+  // `drain` counts the operations.
+  Ends(reactor::Reactor& home, reactor::Drain& drain) : home_(home), drain_(drain) {}
 
   // Of an operation that has left the op table and has its status.
   void Report(Op* op);
   // Of an operation that Report had sent as mail.
   void OnMail(Op* op);
-  uint32_t waiting() const { return waiting_; }
 
  private:
   void Flush() override;
-  static void Tell(Op* op);
+  void Tell(Op* op);
 
   reactor::Reactor& home_;
+  reactor::Drain& drain_;
   bool posting_ = false;
-  uint32_t waiting_ = 0;  // ends in the list or in the mail
   List<Op> later_;
 };
 

@@ -87,8 +87,14 @@ unsigned Before(OpRun::State to) {
 
 }  // namespace
 
-OpTable::OpTable(reactor::Reactor& home, const Limits& limits, Verbs& verbs, OnRoom on_room)
-    : home_(home), limits_(limits), verbs_(verbs), on_room_(std::move(on_room)), ops_(limits.ops_max), ends_(home) {}
+OpTable::OpTable(reactor::Reactor& home, const Limits& limits, Verbs& verbs, reactor::Drain& drain, OnRoom on_room)
+    : home_(home),
+      limits_(limits),
+      verbs_(verbs),
+      drain_(drain),
+      on_room_(std::move(on_room)),
+      ops_(limits.ops_max),
+      ends_(home, drain) {}
 
 OpTable::~OpTable() { FUSEWIRE_CHECK(ops_.in_use() == 0); }
 
@@ -119,6 +125,7 @@ bool OpTable::Enter(Op* op) {
   FUSEWIRE_DCHECK(run.pushed == 0);
   FUSEWIRE_DCHECK(op->id() == 0);
   FUSEWIRE_DCHECK(!op->linked());
+  drain_.Open();
   run.status = Status::Ok();
   run.posted_ns = home_.now_ns();
   run.with = op->peer();

@@ -17,6 +17,7 @@
 #include "fusewire/p2p/peer_link.h"
 #include "fusewire/p2p/verbs.h"
 #include "fusewire/pipe/pipe.h"
+#include "fusewire/reactor/drain.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/wire/p2p.h"
 #include "fusewire/wire/wire.h"
@@ -29,7 +30,8 @@ class OpTable {
   // A peer takes offers again, and operations wait for that.
   using OnRoom = UniqueFunction<void(PeerLink* peer)>;
 
-  OpTable(reactor::Reactor& home, const Limits& limits, Verbs& verbs, OnRoom on_room);
+  // `drain` counts the operations.
+  OpTable(reactor::Reactor& home, const Limits& limits, Verbs& verbs, reactor::Drain& drain, OnRoom on_room);
   ~OpTable();
 
   // ---- beginning ----
@@ -64,7 +66,6 @@ class OpTable {
   Op* FindOf(uint64_t name, OpKind kind, const PeerLink& peer) const;
   std::vector<uint64_t> Names() const { return ops_.Names(); }
   bool Needs(const PeerLink& peer) const;
-  uint32_t under_way() const { return ops_.in_use() + ends_.waiting(); }
 
   // ---- ending ----
   void End(Op* op, const Status& status);
@@ -86,6 +87,7 @@ class OpTable {
   reactor::Reactor& home_;
   const Limits& limits_;
   Verbs& verbs_;
+  reactor::Drain& drain_;
   OnRoom on_room_;
   Slots<Op, 31> ops_;  // an id leaves bit 63 free, which says in a frame whose table the id is from
   Ends ends_;

@@ -8,8 +8,8 @@
 
 namespace fusewire::p2p {
 
-PeerLink::PeerLink(const Self& self, Verbs& verbs, PeerHandler& handler, std::string name)
-    : Peer(std::move(name)), self_(self), verbs_(verbs), handler_(handler), description_(name_) {}
+PeerLink::PeerLink(const Self& self, Verbs& verbs, PeerHandler& handler, reactor::Drain& drain, std::string name)
+    : Peer(std::move(name)), self_(self), verbs_(verbs), handler_(handler), drain_(drain), description_(name_) {}
 
 PeerLink::~PeerLink() {
   // First: operations end while the lanes go, and their errors name this peer.
@@ -33,16 +33,16 @@ void PeerLink::Want() {
   if (active_ == nullptr && dialed_ != nullptr) dialed_->Want();
 }
 
-bool PeerLink::Leave(bool at_once, const Status& why) {
-  const auto holds_back = [at_once](Lane* lane) {
-    return !at_once && lane->pipe() != nullptr && lane->pipe()->holds_express_back();
-  };
-  std::vector<Lane*> open = open_;
-  for (Lane* lane : open) {
-    if (!holds_back(lane)) lane->Close(why);
+void PeerLink::Leave(bool at_once, const Status& why) {
+  std::vector<Lane*> lanes = open_;
+  if (dialed_ != nullptr) lanes.push_back(dialed_.get());  // it may be connecting
+  for (Lane* lane : lanes) {
+    if (at_once) {
+      lane->Close(why);
+    } else {
+      lane->Leave(why);
+    }
   }
-  if (dialed_ != nullptr && !holds_back(dialed_.get())) dialed_->Close(why);
-  return open_.empty();
 }
 
 void PeerLink::AbandonRegion(uint64_t region, const Status& why) {
@@ -55,6 +55,7 @@ void PeerLink::AbandonRegion(uint64_t region, const Status& why) {
 void PeerLink::OnLaneOpen(Lane* lane) {
   FUSEWIRE_DCHECK(std::find(open_.begin(), open_.end(), lane) == open_.end());
   open_.push_back(lane);
+  drain_.Open();
   if (met_ != lane->info.incarnation) {
     met_ = lane->info.incarnation;
     used_ = lost_ = 0;
@@ -133,7 +134,11 @@ void PeerLink::Use(Lane* lane, uint64_t count) {
 }
 
 void PeerLink::OnLaneClosed(Lane* lane, const Status& why) {
-  open_.erase(std::remove(open_.begin(), open_.end(), lane), open_.end());
+  const auto place = std::find(open_.begin(), open_.end(), lane);
+  if (place != open_.end()) {
+    open_.erase(place);
+    drain_.Close();
+  }
   for (Arriving& one : lane->arriving) {
     if (one.used && one.unexpected != nullptr) handler_.OnUnexpectedLost(one.unexpected);
     one.used = false;

@@ -17,6 +17,7 @@
 #include "fusewire/p2p/op.h"
 #include "fusewire/p2p/peer.h"
 #include "fusewire/p2p/verbs.h"
+#include "fusewire/reactor/drain.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire::p2p {
@@ -50,7 +51,8 @@ class PeerHandler {
 
 class PeerLink final : public Peer {
  public:
-  PeerLink(const Self& self, Verbs& verbs, PeerHandler& handler, std::string name);
+  // `drain` counts its pipes.
+  PeerLink(const Self& self, Verbs& verbs, PeerHandler& handler, reactor::Drain& drain, std::string name);
   ~PeerLink();
 
   // At home. It is dialled at this address from now on.
@@ -61,8 +63,8 @@ class PeerLink final : public Peer {
   // At home. The lane in use, or null; its pipe, if that is open.
   Lane* lane() { return active_; }
   pipe::Pipe* pipe() { return active_ != nullptr ? active_->pipe() : nullptr; }
-  // Closes its pipes; one that still holds small messages back only if `at_once`. True: no pipe is left.
-  bool Leave(bool at_once, const Status& why);
+  // At home. Closes its pipes; `at_once`: also those that still hold small messages back.
+  void Leave(bool at_once, const Status& why);
   void AbandonRegion(uint64_t region, const Status& why);
   // For errors and logs: "b (10.0.0.7:5555)".
   const std::string& description() const { return description_; }
@@ -87,6 +89,7 @@ class PeerLink final : public Peer {
   const Self& self_;
   Verbs& verbs_;
   PeerHandler& handler_;
+  reactor::Drain& drain_;
   std::unique_ptr<Lane> dialed_;
   std::string dialed_address_;
   std::vector<std::unique_ptr<Lane>> retired_;  // to older addresses

@@ -27,7 +27,7 @@ Result<PeerLink*> Peers::Named(const std::string& name) {
         .Phase("greeting")
         .Next("raise Limits::peers_max, or use fewer names");
   }
-  return (peers_[name] = std::make_unique<PeerLink>(self_, verbs_, handler_, name)).get();
+  return (peers_[name] = std::make_unique<PeerLink>(self_, verbs_, handler_, drain_, name)).get();
 }
 
 void Peers::Clear() {
@@ -35,13 +35,9 @@ void Peers::Clear() {
   peers_.clear();
 }
 
-bool Peers::Leave(bool at_once) {
+void Peers::Leave(bool at_once) {
   FUSEWIRE_DCHECK(closed_);
-  bool left = true;
-  for (auto& [name, peer] : peers_) {
-    if (!peer->Leave(at_once, WasClosed())) left = false;
-  }
-  return left;
+  for (auto& [name, peer] : peers_) peer->Leave(at_once, WasClosed());
 }
 
 void Peers::AbandonRegion(uint64_t region, const Status& why) {

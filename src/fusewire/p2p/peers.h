@@ -16,14 +16,15 @@ namespace fusewire::p2p {
 
 class Peers {
  public:
-  Peers(const Self& self, Verbs& verbs, PeerHandler& handler) : self_(self), verbs_(verbs), handler_(handler) {}
+  Peers(const Self& self, Verbs& verbs, PeerHandler& handler, reactor::Drain& drain)
+      : self_(self), verbs_(verbs), handler_(handler), drain_(drain) {}
 
   // The peer of this name; a new one, if there is none yet.
   Result<PeerLink*> Named(const std::string& name);
   // From now on Named fails.
   void Close() { closed_ = true; }
-  // Closes the pipes of all peers; see PeerLink::Leave. True: no pipe is left.
-  bool Leave(bool at_once);
+  // Closes the pipes of all peers; see PeerLink::Leave.
+  void Leave(bool at_once);
   // Destroys all peers. Their pipes give back the memory that ending operations still wait for.
   void Clear();
   // Drops what is landing in this region.
@@ -33,6 +34,7 @@ class Peers {
   const Self& self_;
   Verbs& verbs_;
   PeerHandler& handler_;
+  reactor::Drain& drain_;
   std::map<std::string, std::unique_ptr<PeerLink>> peers_;
   bool closed_ = false;
 };

@@ -18,6 +18,7 @@ Pipe::~Pipe() = default;
 void Pipe::Start(bool hands_over) { core_->Start(hands_over); }
 void Pipe::GoOn(const HandedOver& handed) { core_->GoOn(handed); }
 void Pipe::Close(Status why) { core_->Close(std::move(why)); }
+void Pipe::Leave(Status why) { core_->Leave(std::move(why)); }
 void Pipe::Abort(const Status& why) { core_->Abort(why); }
 bool Pipe::open() const { return core_->open(); }
 const PeerInfo& Pipe::peer() const { return core_->peer(); }
@@ -33,7 +34,6 @@ Status Pipe::CheckSize(size_t head_bytes, const Buffers& body) const {
 }
 void Pipe::Cancel(uint64_t call) { core_->sender().Cancel(call); }
 bool Pipe::GoesAtOnce(uint64_t cost) const { return core_->sender().GoesAtOnce(cost); }
-bool Pipe::holds_express_back() const { return core_->sender().holds_express_back(); }
 
 // ---- receiving ----
 

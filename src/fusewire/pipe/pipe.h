@@ -55,6 +55,8 @@ class Pipe final {
   void Abandon(wire::FrameKind kind, uint64_t call);
   // At home. Says goodbye with the reason, if there is time, and closes. May be repeated.
   void Close(Status why);
+  // At home. Closes once no express message waits for credit: Close would drop those.
+  void Leave(Status why);
   // At home. Ends at once, without a goodbye and without OnClosed: for an owner that is about to destroy the pipe, so
   // that every Done comes while what it needs is still there.
   void Abort(const Status& why);
@@ -62,8 +64,6 @@ class Pipe final {
   bool open() const;
   // At home. Whether an express message of so much, all in all, would go at once and delay no other message.
   bool GoesAtOnce(uint64_t cost) const;
-  // At home. Express messages wait for credit: those that Send took, and that Close would drop.
-  bool holds_express_back() const;
   const PeerInfo& peer() const;
   const PipeStats& stats() const;
   const ReceiveWindow& receive_window() const;

@@ -32,8 +32,7 @@ PipeCore::PipeCore(PipeContext& context, reactor::Reactor& home, std::unique_ptr
       handshake_(std::make_unique<Handshake>(
           role, context.options(), service, role == Role::kDialer ? grants_.TakeWindow() : std::nullopt,
           [this] { return grants_.TakeWindow(); }, [this] { return connection_->Binding(); })),
-      tick_([this] { OnTick(); }),
-      again_([this] { home_.FlushLater(this); }) {
+      tick_([this] { OnTick(); }) {
   peer_.address = connection_->peer_address();
   peer_.wire = connection_->wire();
 }
@@ -170,11 +169,16 @@ void PipeCore::Flush() {
   if (state_ == State::kClosed) return;
   if (open()) grants_.SendGrant();
   sender_.Write();
-  FinishGoodbye();
+  AfterWrite();
 }
 
 void PipeCore::OnWritten(size_t bytes) {
   sender_.OnWritten(bytes);
+  AfterWrite();
+}
+
+void PipeCore::AfterWrite() {
+  if (!why_leaving_.ok() && !sender_.holds_express_back()) Close(why_leaving_);
   FinishGoodbye();
 }
 
@@ -247,14 +251,19 @@ void PipeCore::Close(Status why) {
   home_.FlushLater(this);
 }
 
+void PipeCore::Leave(Status why) {
+  FUSEWIRE_AT_HOME(home_);
+  if (!open() || !sender_.holds_express_back()) {
+    Close(std::move(why));
+  } else {
+    why_leaving_ = std::move(why);
+  }
+}
+
 // Everything that had begun to travel, and the goodbye behind it, is where the peer can read it.
 void PipeCore::FinishGoodbye() {
   if (state_ != State::kSayingGoodbye || !sender_.idle()) return;
-  if (connection_->Delivered()) {
-    connection_->Close(why_closing_);
-  } else {
-    home_.Arm(&again_, kMillisecondNs);
-  }
+  if (connection_->Delivered()) connection_->Close(why_closing_);
 }
 
 void PipeCore::OnClosed(Status why) {
@@ -281,7 +290,7 @@ void PipeCore::EndAll(const Status& why) {
   state_ = State::kClosed;
   intake_.Close();
   grants_.End();
-  for (reactor::Timer* timer : {&tick_, &again_}) reactor::Reactor::Disarm(timer);
+  reactor::Reactor::Disarm(&tick_);
   Flushable::Unlink();
   sender_.End(why);
 }

@@ -34,6 +34,7 @@ class PipeCore final : private transport::ConnectionHandler, private reactor::Fl
   void Start(bool hands_over);
   void GoOn(const HandedOver& handed);
   void Close(Status why);
+  void Leave(Status why);
   void Abort(const Status& why);
   void Abandon(wire::FrameKind kind, uint64_t call);
   bool open() const { return state_ == State::kOpen; }
@@ -55,6 +56,7 @@ class PipeCore final : private transport::ConnectionHandler, private reactor::Fl
   void OnLanded(size_t bytes) override;
   void OnBytes(ConstBytes bytes) override;
   void OnWritten(size_t bytes) override;
+  void OnDelivered() override { FinishGoodbye(); }
   void OnClosed(Status why) override;
   // reactor::Flushable
   void Flush() override;
@@ -65,6 +67,7 @@ class PipeCore final : private transport::ConnectionHandler, private reactor::Fl
   void OnRead(const Status& status);
   void OnTick();
   void LookAtPeer();
+  void AfterWrite();
   void FinishGoodbye();
   void EndAll(const Status& why);
 
@@ -73,6 +76,7 @@ class PipeCore final : private transport::ConnectionHandler, private reactor::Fl
   std::unique_ptr<transport::Connection> connection_;
   PipeHandler* const handler_;
   State state_ = State::kGreeting;
+  Status why_leaving_;  // not ok: closes once no express message waits for credit
   Status why_closing_;
   PeerInfo peer_;
   PipeStats stats_;
@@ -83,8 +87,7 @@ class PipeCore final : private transport::ConnectionHandler, private reactor::Fl
   Intake intake_;
   std::unique_ptr<Handshake> handshake_;  // gone once open
   int64_t greeted_by_ns_ = 0;
-  reactor::Timer tick_;   // heartbeats; before that the limit of the greeting; at the end the limit of the goodbye
-  reactor::Timer again_;  // at the end, for what the peer has not received yet
+  reactor::Timer tick_;  // heartbeats; before that the limit of the greeting; at the end the limit of the goodbye
 };
 
 }  // namespace fusewire::pipe

@@ -180,6 +180,17 @@ void LayerConnection::OnWritten(size_t bytes) {
     write_waiting_ = false;
     handler_->OnWritten(0);
   }
+  if (owes_delivered_ && !IsOver() && !session_->has_out()) OnDelivered();
+}
+
+bool LayerConnection::Delivered() {
+  FUSEWIRE_AT_HOME(home_);
+  owes_delivered_ = IsOver() || session_->has_out() || !inner_->Delivered();
+  return !owes_delivered_;
+}
+
+void LayerConnection::OnDelivered() {
+  if (owes_delivered_ && !IsOver() && Delivered()) handler_->OnDelivered();
 }
 
 void LayerConnection::Close(Status why) {

@@ -19,11 +19,19 @@ constexpr size_t kPartsMax = IOV_MAX;
 // In a long body, input is reported only from this size on. With twice as much, the gain of larger reads is lost
 // to a sender that has to wait.
 constexpr int kLowWaterBytes = 64 * 1024;
+// How often it is looked whether the peer has acknowledged everything: the kernel reports no event for it.
+constexpr int64_t kDeliveredLookNs = kMillisecondNs;
 
 }  // namespace
 
 TcpConnection::TcpConnection(reactor::Reactor& home, Fd fd, std::string peer_address)
-    : home_(home), fd_(std::move(fd)), peer_address_(std::move(peer_address)), later_([this] { DoLater(); }) {}
+    : home_(home),
+      fd_(std::move(fd)),
+      peer_address_(std::move(peer_address)),
+      later_([this] { DoLater(); }),
+      delivered_([this] {
+        if (Delivered()) handler_->OnDelivered();
+      }) {}
 
 TcpConnection::~TcpConnection() { Stop(); }
 
@@ -145,6 +153,14 @@ void TcpConnection::WaitForRoom(bool wait) {
   home_.Rewatch(fd_.get(), EPOLLIN | EPOLLRDHUP | room, this);
 }
 
+bool TcpConnection::Delivered() {
+  FUSEWIRE_AT_HOME(home_);
+  if (closed_) return false;  // OnClosed follows
+  if (AllAcknowledged(fd_.get())) return true;
+  if (!delivered_.armed()) home_.Arm(&delivered_, kDeliveredLookNs);
+  return false;
+}
+
 void TcpConnection::Fail(Status why) { Close(why.Next("check that the peer is running and reachable")); }
 
 void TcpConnection::Close(Status why) {
@@ -169,6 +185,7 @@ void TcpConnection::DoLater() {
 }
 
 void TcpConnection::Stop() {
+  reactor::Reactor::Disarm(&delivered_);
   if (watched_) home_.Unwatch(fd_.get(), this);
   watched_ = false;
   fd_.Close();

@@ -19,7 +19,7 @@ class TcpConnection final : public Connection, private reactor::FdHandler {
 
   void Start(ConnectionHandler* handler) override;
   void Write(const ConstBytes* parts, size_t count) override;
-  bool Delivered() const override { return AllAcknowledged(fd_.get()); }
+  bool Delivered() override;
   void Close(Status why) override;
   void Look() override { ReadSome(); }
   std::unique_ptr<Incoming> HandOver() override;
@@ -47,8 +47,9 @@ class TcpConnection final : public Connection, private reactor::FdHandler {
   bool closed_ = false;
   int low_water_ = 1;  // the kernel reports input from this many bytes on
   Status why_closed_;
-  Status broken_;         // a send has failed: we read the remaining input, then fail
-  reactor::Timer later_;  // for work that must not run inside a caller's call
+  Status broken_;             // a send has failed: we read the remaining input, then fail
+  reactor::Timer later_;      // for work that must not run inside a caller's call
+  reactor::Timer delivered_;  // while OnDelivered is owed
 };
 
 // A connected socket with all options set, on its way to the reactor that will drive it.

@@ -90,6 +90,10 @@ void UcxLowerConnection::OnClosed(Status why) {
 
 // ---- out ----
 
+void UcxLowerConnection::OnDelivered() {
+  if (stream_ != nullptr) stream_->OnDelivered();
+}
+
 // Nothing of the stream's handler comes between two control messages.
 void UcxLowerConnection::Send(const UcxControlMessage& message, ConstBytes behind) {
   FUSEWIRE_CHECK(started_);

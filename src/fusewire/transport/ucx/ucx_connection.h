@@ -30,7 +30,7 @@ class UcxConnection final : public Connection, private UcxLowerHandler, private 
   void Greet();
   void Start(ConnectionHandler* handler) override;
   void Write(const ConstBytes* parts, size_t count) override;
-  bool Delivered() const override { return meeting_.moved() || lower_.connection().Delivered(); }
+  bool Delivered() override { return meeting_.moved() || lower_.Delivered(); }
   void Close(Status why) override;
   void Look() override;
   void TakeBackLanding() override;
