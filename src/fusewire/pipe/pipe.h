@@ -15,14 +15,12 @@
 #include "fusewire/pipe/options.h"
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/pipe/pipe_handler.h"
-#include "fusewire/pipe/pipe_stats.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/transport.h"
 #include "fusewire/wire/wire.h"
 
 namespace fusewire::pipe {
 
-class PipeCore;
 class ReceiveWindow;
 
 class Pipe final {
@@ -70,7 +68,8 @@ class Pipe final {
   reactor::Reactor& home();
 
  private:
-  const std::unique_ptr<PipeCore> core_;
+  class Core;
+  const std::unique_ptr<Core> core_;
 };
 
 }  // namespace fusewire::pipe

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The events of a pipe, for its owner: it has opened, with this peer; it has closed.
-// Home: the pipe's.
+// The events and the counters of a pipe, for its owner.
+// Home: the pipe's; any thread may read the counters.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,9 @@
 #include <string>
 
 #include "fusewire/base/check.h"
+#include "fusewire/base/metrics.h"
 #include "fusewire/base/status.h"
-#include "fusewire/pipe/frame_handler.h"
+#include "fusewire/pipe/message.h"
 #include "fusewire/pipe/peer_info.h"
 #include "fusewire/transport/transport.h"
 
@@ -43,6 +44,13 @@ class PipeHandler {
 class Receiver : public PipeHandler, public FrameHandler {
  public:
   virtual ~Receiver() = default;
+};
+
+struct PipeStats {
+  Counter messages_in, messages_out, bytes_in, bytes_out, frames_in, frames_out;
+  Counter credit_stalls;  // a message had to wait for the peer's credit
+  Counter budget_stalls;  // the peer had to wait for our budget
+  Histogram ping_ns;
 };
 
 }  // namespace fusewire::pipe
