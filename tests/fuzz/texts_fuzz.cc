@@ -10,7 +10,6 @@
 #include "fusewire/base/check.h"
 #include "fusewire/collective/schedule/choice.h"
 #include "fusewire/task/transport_choice.h"
-#include "fusewire/transport/interfaces.h"
 #include "fusewire/transport/listening.h"
 #include "fusewire/transport/socket_address.h"
 #include "fusewire/transport/transport.h"

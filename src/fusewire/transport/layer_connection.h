@@ -3,10 +3,13 @@
 // first.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "fusewire/base/status.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/layer_session.h"
 #include "fusewire/transport/transport.h"
@@ -79,5 +82,12 @@ class LayerIncoming final : public Incoming {
   const std::unique_ptr<Incoming> inner_;
   std::unique_ptr<Session> session_;
 };
+
+// For a connection that was dialled, or that has come. Any thread.
+using MakeSession = std::function<Result<std::unique_ptr<Session>>(bool is_dialled)>;
+
+// `session_bytes`: the memory of a session that has begun.
+std::unique_ptr<Transport> MakeLayer(std::unique_ptr<Transport> beneath, size_t session_bytes,
+                                     MakeSession make_session);
 
 }  // namespace fusewire::transport

@@ -20,7 +20,6 @@
 
 #include "fusewire/base/clock.h"
 #include "fusewire/reactor/cancel.h"
-#include "fusewire/transport/shm/knock.h"
 #include "fusewire/transport/tcp/own_network_test.h"
 
 namespace fusewire::transport {

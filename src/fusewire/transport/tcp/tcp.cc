@@ -1,14 +1,292 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/transport/tcp/tcp.h"
 
-#include <utility>
+#include <netinet/in.h>
+#include <sys/epoll.h>
 
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/base/check.h"
+#include "fusewire/transport/accepting.h"
+#include "fusewire/transport/listening.h"
 #include "fusewire/transport/resolver.h"
-#include "fusewire/transport/tcp/tcp_dialing.h"
-#include "fusewire/transport/tcp/tcp_listener.h"
+#include "fusewire/transport/tcp/tcp_connection.h"
+#include "fusewire/transport/tcp/tcp_options.h"
+#include "fusewire/transport/transport.h"
 
 namespace fusewire::transport {
 namespace {
+
+// Accepts TCP connections, and survives when the process runs out of descriptors.
+class TcpListener final : public Listener {
+ public:
+  static Result<std::unique_ptr<Listener>> Open(reactor::Reactor& home, const Address& address,
+                                                const TcpOptions& options, OnIncoming on_incoming);
+  TcpListener(reactor::Reactor& home, Fd fd, const Address& address, const TcpOptions& options, OnIncoming on_incoming);
+  Address address() const override { return address_; }
+
+ private:
+  const Address address_;
+  const TcpOptions& options_;
+  OnIncoming on_incoming_;
+  Accepting accepting_;
+};
+
+// One dial: tries the name's addresses in turn, within one deadline.
+class TcpDialing final : public Dialing, private reactor::FdHandler {
+ public:
+  TcpDialing(reactor::Reactor& home, Address address, const TcpOptions& options, OnDialed on_dialed);
+  ~TcpDialing() override;
+  void Start(Resolver* resolver, int64_t timeout_ns);
+
+ private:
+  void OnEvents(uint32_t epoll_events) override;
+  void OnNames(Names names);
+  void TryNext();
+  void Succeed();
+  void Finish(Status why);
+
+  reactor::Reactor& home_;
+  const Address address_;
+  const TcpOptions& options_;
+  OnDialed on_dialed_;
+  std::vector<std::string> numbers_;
+  size_t next_ = 0;
+  SocketAddress current_;
+  Fd fd_;
+  bool watched_ = false;
+  int64_t began_ns_ = 0;
+  Status last_error_;
+  reactor::Timer deadline_;
+  reactor::Timer step_;  // tries the next address or ends; never inside a caller's call
+  // shared_ptr: the resolver's answer may arrive after our destruction, and must notice that.
+  std::shared_ptr<bool> alive_;
+};
+
+constexpr int kNeighboursTried = 16;
+
+// *no_such_family: this host has no IPv6 (or no IPv4).
+Result<Fd> BindAndListen(const SocketAddress& where, const TcpOptions& options, bool* no_such_family) {
+  Result<Fd> made = MakeSocket(where, options);
+  *no_such_family = !made.ok() && made.status().code() == Code::kUnavailable;
+  if (!made.ok()) return made;
+  Fd fd = std::move(made).value();
+  int on = 1, off = 0;
+  (void)setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (where.storage.ss_family == AF_INET6) (void)setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+  if (bind(fd.get(), where.get(), where.length) != 0 || listen(fd.get(), options.backlog) != 0) {
+    int error = errno;
+    *no_such_family = error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
+    const char* next = error == EADDRINUSE      ? "choose another port, or stop the process that holds this one"
+                       : error == EADDRNOTAVAIL ? "choose an address of this host"
+                                                : "choose a port that this user may open";
+    return Status::FromErrno(Code::kInvalid, "bind", error).Next(next);
+  }
+  return fd;
+}
+
+uint16_t PortTaken(const Fd& fd) {
+  SocketAddress taken;
+  taken.length = sizeof(taken.storage);
+  FUSEWIRE_CHECK(getsockname(fd.get(), reinterpret_cast<sockaddr*>(&taken.storage), &taken.length) == 0);
+  return PortOf(taken);
+}
+
+// Not a port that the kernel assigns to a process that asks for a free port; those are odd or even, like the first of
+// its range: a launcher asks for one, releases it, and starts a server there seconds later. The other half is for
+// connections, so the kernel does not assign it to listeners. If those are in use, by connections that ended recently,
+// any port.
+Result<Fd> ListenAtAnyPort(const SocketAddress& where, const TcpOptions& options, bool* no_such_family) {
+  Result<Fd> proposed = BindAndListen(where, options, no_such_family);
+  for (int tries = 0; proposed.ok() && tries < kNeighboursTried; ++tries) {
+    SocketAddress beside = where;
+    SetPort(&beside, PortTaken(proposed.value()) ^ 1U);
+    bool ignored = false;
+    Result<Fd> neighbour = BindAndListen(beside, options, &ignored);
+    if (neighbour.ok()) return neighbour;
+    Result<Fd> another = BindAndListen(where, options, &ignored);
+    if (another.ok()) proposed = std::move(another);
+  }
+  return proposed;
+}
+
+// ---- listening ----
+
+Result<std::unique_ptr<Listener>> TcpListener::Open(reactor::Reactor& home, const Address& address,
+                                                    const TcpOptions& options, OnIncoming on_incoming) {
+  FUSEWIRE_AT_HOME(home);
+  bool everywhere = address.host.empty() || address.host == "*";
+  std::string host = address.host == "localhost" ? WhereToListen(address.host).host : address.host;
+  SocketAddress where;
+  if (!ParseNumeric(everywhere ? "::" : host, address.port, &where)) {
+    return Status::Invalid("a server listens on a numeric address, not on a name")
+        .Peer(address.ToString())
+        .Phase("listen")
+        .Next("write the address in numbers, or :port for every interface");
+  }
+  bool no_such_family = false;
+  auto open = address.port == 0 ? ListenAtAnyPort : BindAndListen;
+  Result<Fd> fd = open(where, options, &no_such_family);
+  if (!fd.ok() && everywhere && no_such_family) {
+    FUSEWIRE_CHECK(ParseNumeric("0.0.0.0", address.port, &where));
+    fd = open(where, options, &no_such_family);
+  }
+  if (!fd.ok()) return fd.status().Peer(address.ToString()).Phase("listen");
+  Address taken{address.host, PortTaken(fd.value())};
+  auto listener = std::make_unique<TcpListener>(home, std::move(fd).value(), taken, options, std::move(on_incoming));
+  Status watched = listener->accepting_.Start();
+  if (!watched.ok()) return watched.Peer(address.ToString()).Phase("listen");
+  return std::unique_ptr<Listener>(std::move(listener));
+}
+
+TcpListener::TcpListener(reactor::Reactor& home, Fd fd, const Address& address, const TcpOptions& options,
+                         OnIncoming on_incoming)
+    : address_(address),
+      options_(options),
+      on_incoming_(std::move(on_incoming)),
+      accepting_(home, std::move(fd), address, [this](Fd accepted, const SocketAddress& peer) {
+        TuneConnected(accepted.get(), options_);
+        on_incoming_(std::make_unique<TcpIncoming>(std::move(accepted), ToText(peer)));
+      }) {}
+
+// ---- dialing ----
+
+TcpDialing::TcpDialing(reactor::Reactor& home, Address address, const TcpOptions& options, OnDialed on_dialed)
+    : home_(home),
+      address_(std::move(address)),
+      options_(options),
+      on_dialed_(std::move(on_dialed)),
+      deadline_([this] {
+        Finish(Status::Timeout("no connection" +
+                               (last_error_.ok() ? std::string() : ", last error: " + last_error_.cause())));
+      }),
+      step_([this] { TryNext(); }),
+      alive_(std::make_shared<bool>(true)) {}
+
+TcpDialing::~TcpDialing() {
+  *alive_ = false;
+  if (watched_) home_.Unwatch(fd_.get(), this);
+}
+
+void TcpDialing::Start(Resolver* resolver, int64_t timeout_ns) {
+  began_ns_ = home_.now_ns();
+  home_.Arm(&deadline_, timeout_ns);
+  std::string host = address_.host.empty() ? "localhost" : address_.host;
+  SocketAddress numeric;
+  if (ParseNumeric(host, address_.port, &numeric)) {
+    numbers_.push_back(host);
+    TryNext();
+    return;
+  }
+  resolver->Resolve(host, home_, [this, alive = alive_](Names names) {
+    if (*alive) OnNames(std::move(names));
+  });
+}
+
+void TcpDialing::OnNames(Names names) {
+  if (!names.ok()) {
+    Finish(names.status());
+    return;
+  }
+  numbers_ = std::move(names).value();
+  if (numbers_.empty()) {
+    Finish(Status::Unavailable("the name has no address").Phase("resolve " + address_.host).Next("check the name"));
+    return;
+  }
+  TryNext();
+}
+
+void TcpDialing::TryNext() {
+  reactor::Reactor::Disarm(&step_);
+  if (watched_) home_.Unwatch(fd_.get(), this);
+  watched_ = false;
+  fd_.Close();
+  if (next_ == numbers_.size()) {
+    Finish(last_error_);
+    return;
+  }
+  const std::string& number = numbers_[next_++];
+  if (!ParseNumeric(number, address_.port, &current_)) {
+    last_error_ = Status::Unavailable("\"" + number + "\" is no address");
+    home_.Arm(&step_, 0);
+    return;
+  }
+  Result<Fd> fd = MakeSocket(current_, options_);
+  if (!fd.ok()) {
+    last_error_ = fd.status();
+    home_.Arm(&step_, 0);
+    return;
+  }
+  fd_ = std::move(fd).value();
+  int outcome = connect(fd_.get(), current_.get(), current_.length);
+  if (outcome != 0 && errno != EINPROGRESS && errno != EINTR) {
+    last_error_ = Status::FromErrno(Code::kUnavailable, "connect", errno);
+    home_.Arm(&step_, 0);
+    return;
+  }
+  // Even if connect succeeded at once: the callback never runs inside Dial.
+  Status watched = home_.Watch(fd_.get(), EPOLLOUT, this);
+  watched_ = watched.ok();
+  if (!watched_) {
+    last_error_ = watched;
+    home_.Arm(&step_, 0);
+    return;
+  }
+  // A silent address must not use up the time of the next ones.
+  size_t behind = numbers_.size() - next_;
+  last_error_ = Status::Timeout(number + " does not answer");
+  if (behind > 0) home_.Arm(&step_, (deadline_.due_ns() - home_.now_ns()) / static_cast<int64_t>(behind + 1));
+}
+
+void TcpDialing::OnEvents(uint32_t) {
+  int error = 0;
+  socklen_t length = sizeof(error);
+  if (getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
+  if (error != 0) {
+    last_error_ = Status::FromErrno(Code::kUnavailable, "connect", error);
+    TryNext();
+    return;
+  }
+  // A socket that dials a free port in its own host's dynamic range can connect to itself.
+  SocketAddress own;
+  own.length = sizeof(own.storage);
+  getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&own.storage), &own.length);
+  if (ToText(own) == ToText(current_)) {
+    last_error_ = Status::FromErrno(Code::kUnavailable, "connect", ECONNREFUSED);
+    TryNext();
+    return;
+  }
+  Succeed();
+}
+
+void TcpDialing::Succeed() {
+  home_.Unwatch(fd_.get(), this);
+  watched_ = false;
+  reactor::Reactor::Disarm(&deadline_);
+  reactor::Reactor::Disarm(&step_);
+  TuneConnected(fd_.get(), options_);
+  OnDialed on_dialed = std::move(on_dialed_);
+  // The callback may destroy this object.
+  on_dialed(std::unique_ptr<Connection>(std::make_unique<TcpConnection>(home_, std::move(fd_), ToText(current_))));
+}
+
+void TcpDialing::Finish(Status why) {
+  if (watched_) home_.Unwatch(fd_.get(), this);
+  watched_ = false;
+  fd_.Close();
+  reactor::Reactor::Disarm(&deadline_);
+  reactor::Reactor::Disarm(&step_);
+  *alive_ = false;
+  OnDialed on_dialed = std::move(on_dialed_);
+  on_dialed(why.Peer(address_.ToString())
+                .Phase("connect")
+                .AgeMs((home_.now_ns() - began_ns_) / kMillisecondNs)
+                .Next("check that the peer is running, and that its address and port are right"));
+}
 
 class TcpTransport final : public Transport {
  public:

@@ -6,10 +6,18 @@
 #include <string>
 #include <utility>
 
-#include "fusewire/transport/tcp/socket.h"
+#include "fusewire/base/status.h"
+#include "fusewire/transport/socket_address.h"
+#include "fusewire/transport/tcp/tcp_options.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire::transport {
+
+// System calls on TCP sockets, with their errors as a Status.
+// A non-blocking socket, with all options that must be set before it connects to this address, or listens at it.
+Result<Fd> MakeSocket(const SocketAddress& where, const TcpOptions& options);
+// The options of an established connection.
+void TuneConnected(int fd, const TcpOptions& options);
 
 class TcpConnection final : public Connection, private reactor::FdHandler {
  public:

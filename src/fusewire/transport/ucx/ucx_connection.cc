@@ -9,7 +9,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/transport/reading.h"
-#include "fusewire/transport/ucx/byte_vector.h"
+#include "fusewire/transport/ucx/control_message.h"
 #include "fusewire/transport/ucx/ucx_receiver.h"
 
 namespace fusewire::transport {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/transport/ucx/byte_vector.h"
+#include "fusewire/transport/ucx/control_message.h"
 
 namespace fusewire::transport {
 namespace {
