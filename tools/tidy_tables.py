@@ -122,7 +122,7 @@ CALLS = [
         {
             "src/fusewire/reactor/": "the room that owns the threads",
             "src/fusewire/observe/port.": "it answers while every reactor is blocked",
-            "src/fusewire/transport/resolver.cc": "the system's resolver blocks; it does so on a thread of its own",
+            "src/fusewire/transport/dialing.cc": "the system's resolver blocks; it does so on a thread of its own",
             "src/fusewire/collective/group/arena_lane.": "meetings in an arena block; what has no waiter blocks here",
             "src/fusewire/tf/server/step_limit.cc": "a cancel runs TensorFlow's callbacks, which no reactor waits for",
             "src/fusewire/tf/star/serve/end_thread.": "the end of a part may wait for TensorFlow's pool",
@@ -150,7 +150,7 @@ CALLS = [
             "src/fusewire/observe/watch.h": "a task is added once; the port's thread reads",
             "src/fusewire/task/acceptor.cc": "any thread asks where a task listens, at home or not",
             "src/fusewire/reactor/cancel.h": "taken as such a wait begins and ends; hooks run without it",
-            "src/fusewire/transport/resolver.cc": "once for each name; its thread blocks and has no mailbox",
+            "src/fusewire/transport/dialing.cc": "once for each name; its thread blocks and has no mailbox",
             "src/fusewire/transport/tls/context.": "taken as a connection begins",
             "src/fusewire/collective/group/arena_lane.": "waiting callers enter the arena, one after the other",
             "src/fusewire/collective/group/group_monitor.": "the lane's thread and the home ask for the same names",

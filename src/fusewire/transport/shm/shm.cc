@@ -46,7 +46,8 @@ class ShmTransport final : public Transport {
   std::unique_ptr<Dialing> Dial(reactor::Reactor& home, const Address& address, int64_t timeout_ns,
                                 OnDialed on_dialed) override {
     auto dialing = std::make_unique<ShmDialing>(home, address, options_, std::move(on_dialed));
-    dialing->Start(&resolver_, timeout_ns);
+    const bool is_here = address.host.empty() || address.host == "*";
+    dialing->Start(&resolver_, is_here ? "localhost" : address.host, timeout_ns);
     return dialing;
   }
   bool HandsOver() const override { return true; }

@@ -1,6 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/transport/shm/shm_dialing.h"
-#include "fusewire/transport/shm/others_memory.h"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -10,6 +9,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/random.h"
+#include "fusewire/transport/shm/others_memory.h"
 
 namespace fusewire::transport {
 namespace {
@@ -18,40 +18,6 @@ namespace {
 constexpr int64_t kQueueFullNs = kMillisecondNs;
 
 }  // namespace
-
-ShmDialing::ShmDialing(reactor::Reactor& home, Address address, const ShmOptions& options, OnDialed on_dialed)
-    : home_(home),
-      address_(std::move(address)),
-      options_(options),
-      on_dialed_(std::move(on_dialed)),
-      deadline_([this] {
-        Finish(Status::Timeout("there is no connection" +
-                               (last_error_.ok() ? std::string() : ", last error: " + last_error_.cause())));
-      }),
-      step_([this] { TryNext(); }),
-      alive_(std::make_shared<bool>(true)) {}
-
-ShmDialing::~ShmDialing() {
-  FUSEWIRE_AT_HOME(home_);
-  *alive_ = false;
-  Drop();
-}
-
-void ShmDialing::Start(Resolver* resolver, int64_t timeout_ns) {
-  FUSEWIRE_AT_HOME(home_);
-  FUSEWIRE_CHECK(resolver != nullptr);
-  began_ns_ = home_.now_ns();
-  home_.Arm(&deadline_, timeout_ns);
-  const std::string host = address_.host.empty() || address_.host == "*" ? "localhost" : address_.host;
-  SocketAddress numeric;
-  if (ParseNumeric(host, address_.port, &numeric)) {
-    OnNames(std::vector<std::string>{host});
-    return;
-  }
-  resolver->Resolve(host, home_, [this, alive = alive_](const Names& names) {
-    if (*alive) OnNames(names);
-  });
-}
 
 // The peer is on this machine only if an address of the host is one of this network namespace: that is the only proof.
 void ShmDialing::OnNames(const Names& names) {
@@ -87,25 +53,22 @@ void ShmDialing::TryNext() {
 
 Status ShmDialing::Connect() {
   FUSEWIRE_CHECK(next_ < places_.size());
-  FUSEWIRE_CHECK(!watched_);
-  socket_ = Fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket_.valid()) {
+  fd_ = Fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd_.valid()) {
     return Status::FromErrno(Code::kOverloaded, "socket", errno).Next("raise the limit of open files (ulimit -n)");
   }
-  if (connect(socket_.get(), places_[next_].get(), places_[next_].length) != 0) {
+  if (connect(fd_.get(), places_[next_].get(), places_[next_].length) != 0) {
     if (errno == EAGAIN) home_.Arm(&step_, kQueueFullNs);
     return Status::FromErrno(Code::kUnavailable, "connect", errno);
   }
-  Result<PeerProcess> process = PeerProcess::Of(socket_.get());
+  Result<PeerProcess> process = PeerProcess::Of(fd_.get());
   if (!process.ok()) return process.status();
   process_ = std::move(process).value();
   ShmControlMessage knock;
   knock.kind = ShmControlKind::kKnock;
   knock.nonce = nonce_ = SystemRandom64();
-  FUSEWIRE_TRY(SendControl(socket_.get(), knock, nullptr));
-  FUSEWIRE_TRY(home_.Watch(socket_.get(), EPOLLIN | EPOLLRDHUP, this));
-  watched_ = true;
-  return Status::Ok();
+  FUSEWIRE_TRY(SendControl(fd_.get(), knock, nullptr));
+  return Watch(EPOLLIN | EPOLLRDHUP);
 }
 
 Status ShmDialing::SayHello(uint64_t answer) {
@@ -125,13 +88,13 @@ Status ShmDialing::SayHello(uint64_t answer) {
   hello.answer = answer;
   const auto [rung, asleep, event] = bell.value()->files();
   const int files[] = {file.get(), rung, asleep, event};
-  return SendControl(socket_.get(), hello, files);
+  return SendControl(fd_.get(), hello, files);
 }
 
 void ShmDialing::OnEvents(uint32_t) {
   const bool greeted = connection_ != nullptr;
   std::optional<Result<Packet>> received =
-      ReceiveControl(socket_.get(), greeted ? ShmControlKind::kWelcome : ShmControlKind::kKnock);
+      ReceiveControl(fd_.get(), greeted ? ShmControlKind::kWelcome : ShmControlKind::kKnock);
   if (!received.has_value()) return;
   Status good = received->status();
   if (good.ok() && !greeted) good = TakeKnock(received->value());
@@ -156,34 +119,13 @@ Status ShmDialing::TakeKnock(const Packet& knock) {
 void ShmDialing::TakeWelcome(const ShmControlMessage& welcome) {
   if (options_.lend && CanReadOrLog(process_.pid(), welcome.probe_address, welcome.probe_word))
     connection_->SetLender(process_.pid());
-  home_.Unwatch(socket_.get(), this);
-  watched_ = false;
-  reactor::Reactor::Disarm(&deadline_);
-  reactor::Reactor::Disarm(&step_);
-  connection_->SetSocket(std::move(socket_), process_.pid());
-  OnDialed on_dialed = std::move(on_dialed_);
-  // The callback may destroy us.
-  on_dialed(std::unique_ptr<Connection>(std::move(connection_)));
+  connection_->SetSocket(TakeSocket(), process_.pid());
+  Succeed(std::move(connection_));
 }
 
 void ShmDialing::Drop() {
-  if (watched_) home_.Unwatch(socket_.get(), this);
-  watched_ = false;
   connection_.reset();
-  socket_.Close();
-}
-
-void ShmDialing::Finish(Status why) {
-  Drop();
-  reactor::Reactor::Disarm(&deadline_);
-  reactor::Reactor::Disarm(&step_);
-  *alive_ = false;
-  FUSEWIRE_CHECK(!why.ok());
-  OnDialed on_dialed = std::move(on_dialed_);
-  on_dialed(why.Peer(address_.ToString())
-                .Phase("connect")
-                .AgeMs((home_.now_ns() - began_ns_) / kMillisecondNs)
-                .Next("check that the peer is running, and that its address and port are right"));
+  DialingInTurn::Drop();
 }
 
 }  // namespace fusewire::transport

@@ -12,8 +12,8 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/transport/accepting.h"
+#include "fusewire/transport/dialing.h"
 #include "fusewire/transport/listening.h"
-#include "fusewire/transport/resolver.h"
 #include "fusewire/transport/tcp/tcp_connection.h"
 #include "fusewire/transport/tcp/tcp_options.h"
 #include "fusewire/transport/transport.h"
@@ -36,35 +36,21 @@ class TcpListener final : public Listener {
   Accepting accepting_;
 };
 
-// One dial: tries the name's addresses in turn, within one deadline.
-class TcpDialing final : public Dialing, private reactor::FdHandler {
+class TcpDialing final : public DialingInTurn {
  public:
-  TcpDialing(reactor::Reactor& home, Address address, const TcpOptions& options, OnDialed on_dialed);
-  ~TcpDialing() override;
-  void Start(Resolver* resolver, int64_t timeout_ns);
+  TcpDialing(reactor::Reactor& home, Address address, const TcpOptions& options, OnDialed on_dialed)
+      : DialingInTurn(home, std::move(address), std::move(on_dialed)), options_(options) {}
 
  private:
+  void OnNames(const Names& names) override;
+  void TryNext() override;
   void OnEvents(uint32_t epoll_events) override;
-  void OnNames(Names names);
-  void TryNext();
-  void Succeed();
-  void Finish(Status why);
+  Status Connect(const std::string& number);
+  Status CheckConnected();
 
-  reactor::Reactor& home_;
-  const Address address_;
   const TcpOptions& options_;
-  OnDialed on_dialed_;
   std::vector<std::string> numbers_;
-  size_t next_ = 0;
   SocketAddress current_;
-  Fd fd_;
-  bool watched_ = false;
-  int64_t began_ns_ = 0;
-  Status last_error_;
-  reactor::Timer deadline_;
-  reactor::Timer step_;  // tries the next address or ends; never inside a caller's call
-  // shared_ptr: the resolver's answer may arrive after our destruction, and must notice that.
-  std::shared_ptr<bool> alive_;
 };
 
 constexpr int kNeighboursTried = 16;
@@ -155,44 +141,12 @@ TcpListener::TcpListener(reactor::Reactor& home, Fd fd, const Address& address, 
 
 // ---- dialing ----
 
-TcpDialing::TcpDialing(reactor::Reactor& home, Address address, const TcpOptions& options, OnDialed on_dialed)
-    : home_(home),
-      address_(std::move(address)),
-      options_(options),
-      on_dialed_(std::move(on_dialed)),
-      deadline_([this] {
-        Finish(Status::Timeout("no connection" +
-                               (last_error_.ok() ? std::string() : ", last error: " + last_error_.cause())));
-      }),
-      step_([this] { TryNext(); }),
-      alive_(std::make_shared<bool>(true)) {}
-
-TcpDialing::~TcpDialing() {
-  *alive_ = false;
-  if (watched_) home_.Unwatch(fd_.get(), this);
-}
-
-void TcpDialing::Start(Resolver* resolver, int64_t timeout_ns) {
-  began_ns_ = home_.now_ns();
-  home_.Arm(&deadline_, timeout_ns);
-  std::string host = address_.host.empty() ? "localhost" : address_.host;
-  SocketAddress numeric;
-  if (ParseNumeric(host, address_.port, &numeric)) {
-    numbers_.push_back(host);
-    TryNext();
-    return;
-  }
-  resolver->Resolve(host, home_, [this, alive = alive_](Names names) {
-    if (*alive) OnNames(std::move(names));
-  });
-}
-
-void TcpDialing::OnNames(Names names) {
+void TcpDialing::OnNames(const Names& names) {
   if (!names.ok()) {
     Finish(names.status());
     return;
   }
-  numbers_ = std::move(names).value();
+  numbers_ = names.value();
   if (numbers_.empty()) {
     Finish(Status::Unavailable("the name has no address").Phase("resolve " + address_.host).Next("check the name"));
     return;
@@ -202,37 +156,14 @@ void TcpDialing::OnNames(Names names) {
 
 void TcpDialing::TryNext() {
   reactor::Reactor::Disarm(&step_);
-  if (watched_) home_.Unwatch(fd_.get(), this);
-  watched_ = false;
-  fd_.Close();
+  Drop();
   if (next_ == numbers_.size()) {
     Finish(last_error_);
     return;
   }
   const std::string& number = numbers_[next_++];
-  if (!ParseNumeric(number, address_.port, &current_)) {
-    last_error_ = Status::Unavailable("\"" + number + "\" is no address");
-    home_.Arm(&step_, 0);
-    return;
-  }
-  Result<Fd> fd = MakeSocket(current_, options_);
-  if (!fd.ok()) {
-    last_error_ = fd.status();
-    home_.Arm(&step_, 0);
-    return;
-  }
-  fd_ = std::move(fd).value();
-  int outcome = connect(fd_.get(), current_.get(), current_.length);
-  if (outcome != 0 && errno != EINPROGRESS && errno != EINTR) {
-    last_error_ = Status::FromErrno(Code::kUnavailable, "connect", errno);
-    home_.Arm(&step_, 0);
-    return;
-  }
-  // Even if connect succeeded at once: the callback never runs inside Dial.
-  Status watched = home_.Watch(fd_.get(), EPOLLOUT, this);
-  watched_ = watched.ok();
-  if (!watched_) {
-    last_error_ = watched;
+  last_error_ = Connect(number);
+  if (!last_error_.ok()) {
     home_.Arm(&step_, 0);
     return;
   }
@@ -242,50 +173,42 @@ void TcpDialing::TryNext() {
   if (behind > 0) home_.Arm(&step_, (deadline_.due_ns() - home_.now_ns()) / static_cast<int64_t>(behind + 1));
 }
 
+// Begins to. Even if it has succeeded at once, OnEvents follows: the callback never runs inside Dial.
+Status TcpDialing::Connect(const std::string& number) {
+  if (!ParseNumeric(number, address_.port, &current_)) {
+    return Status::Unavailable("\"" + number + "\" is no address");
+  }
+  Result<Fd> fd = MakeSocket(current_, options_);
+  if (!fd.ok()) return fd.status();
+  fd_ = std::move(fd).value();
+  int outcome = connect(fd_.get(), current_.get(), current_.length);
+  if (outcome != 0 && errno != EINPROGRESS && errno != EINTR) {
+    return Status::FromErrno(Code::kUnavailable, "connect", errno);
+  }
+  return Watch(EPOLLOUT);
+}
+
 void TcpDialing::OnEvents(uint32_t) {
+  Status connected = CheckConnected();
+  if (!connected.ok()) {
+    last_error_ = std::move(connected);
+    TryNext();
+    return;
+  }
+  TuneConnected(fd_.get(), options_);
+  Succeed(std::make_unique<TcpConnection>(home_, TakeSocket(), ToText(current_)));
+}
+
+Status TcpDialing::CheckConnected() {
   int error = 0;
   socklen_t length = sizeof(error);
   if (getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
-  if (error != 0) {
-    last_error_ = Status::FromErrno(Code::kUnavailable, "connect", error);
-    TryNext();
-    return;
-  }
   // A socket that dials a free port in its own host's dynamic range can connect to itself.
   SocketAddress own;
   own.length = sizeof(own.storage);
-  getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&own.storage), &own.length);
-  if (ToText(own) == ToText(current_)) {
-    last_error_ = Status::FromErrno(Code::kUnavailable, "connect", ECONNREFUSED);
-    TryNext();
-    return;
-  }
-  Succeed();
-}
-
-void TcpDialing::Succeed() {
-  home_.Unwatch(fd_.get(), this);
-  watched_ = false;
-  reactor::Reactor::Disarm(&deadline_);
-  reactor::Reactor::Disarm(&step_);
-  TuneConnected(fd_.get(), options_);
-  OnDialed on_dialed = std::move(on_dialed_);
-  // The callback may destroy this object.
-  on_dialed(std::unique_ptr<Connection>(std::make_unique<TcpConnection>(home_, std::move(fd_), ToText(current_))));
-}
-
-void TcpDialing::Finish(Status why) {
-  if (watched_) home_.Unwatch(fd_.get(), this);
-  watched_ = false;
-  fd_.Close();
-  reactor::Reactor::Disarm(&deadline_);
-  reactor::Reactor::Disarm(&step_);
-  *alive_ = false;
-  OnDialed on_dialed = std::move(on_dialed_);
-  on_dialed(why.Peer(address_.ToString())
-                .Phase("connect")
-                .AgeMs((home_.now_ns() - began_ns_) / kMillisecondNs)
-                .Next("check that the peer is running, and that its address and port are right"));
+  if (error == 0) getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&own.storage), &own.length);
+  if (error == 0 && ToText(own) == ToText(current_)) error = ECONNREFUSED;
+  return error == 0 ? Status::Ok() : Status::FromErrno(Code::kUnavailable, "connect", error);
 }
 
 class TcpTransport final : public Transport {
@@ -300,7 +223,7 @@ class TcpTransport final : public Transport {
   std::unique_ptr<Dialing> Dial(reactor::Reactor& home, const Address& address, int64_t timeout_ns,
                                 OnDialed on_dialed) override {
     auto dialing = std::make_unique<TcpDialing>(home, address, options_, std::move(on_dialed));
-    dialing->Start(&resolver_, timeout_ns);
+    dialing->Start(&resolver_, address.host.empty() ? "localhost" : address.host, timeout_ns);
     return dialing;
   }
   bool HandsOver() const override { return true; }

@@ -1,11 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/transport/resolver.h"
+#include "fusewire/transport/dialing.h"
 
 #include <netdb.h>
 
 #include <deque>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/mutex.h"
@@ -125,6 +126,76 @@ int Resolver::StartThread(pthread_t* thread) {
   (void)held.release();  // the thread's now
   FUSEWIRE_CHECK(pthread_detach(*thread) == 0);
   return 0;
+}
+
+// ---- a dial ----
+
+DialingInTurn::DialingInTurn(reactor::Reactor& home, Address address, OnDialed on_dialed)
+    : home_(home),
+      address_(std::move(address)),
+      deadline_([this] {
+        Finish(Status::Timeout("no connection" +
+                               (last_error_.ok() ? std::string() : ", last error: " + last_error_.cause())));
+      }),
+      step_([this] { TryNext(); }),
+      on_dialed_(std::move(on_dialed)),
+      alive_(std::make_shared<bool>(true)) {}
+
+DialingInTurn::~DialingInTurn() {
+  FUSEWIRE_AT_HOME(home_);
+  *alive_ = false;
+  DialingInTurn::Drop();
+}
+
+void DialingInTurn::Start(Resolver* resolver, const std::string& host, int64_t timeout_ns) {
+  FUSEWIRE_AT_HOME(home_);
+  began_ns_ = home_.now_ns();
+  home_.Arm(&deadline_, timeout_ns);
+  SocketAddress numeric;
+  if (ParseNumeric(host, address_.port, &numeric)) {
+    OnNames(std::vector<std::string>{host});
+    return;
+  }
+  resolver->Resolve(host, home_, [this, alive = alive_](const Names& names) {
+    if (*alive) OnNames(names);
+  });
+}
+
+Status DialingInTurn::Watch(uint32_t epoll_events) {
+  FUSEWIRE_CHECK(!watched_);
+  Status watched = home_.Watch(fd_.get(), epoll_events, this);
+  watched_ = watched.ok();
+  return watched;
+}
+
+void DialingInTurn::Drop() { TakeSocket().Close(); }
+
+Fd DialingInTurn::TakeSocket() {
+  if (std::exchange(watched_, false)) home_.Unwatch(fd_.get(), this);
+  return std::move(fd_);
+}
+
+// The attempt is over: nothing but the callback follows.
+OnDialed DialingInTurn::TakeCallback() {
+  reactor::Reactor::Disarm(&deadline_);
+  reactor::Reactor::Disarm(&step_);
+  *alive_ = false;
+  return std::move(on_dialed_);
+}
+
+void DialingInTurn::Succeed(std::unique_ptr<Connection> connection) {
+  OnDialed on_dialed = TakeCallback();
+  on_dialed(std::move(connection));
+}
+
+void DialingInTurn::Finish(Status why) {
+  FUSEWIRE_CHECK(!why.ok());
+  Drop();
+  OnDialed on_dialed = TakeCallback();
+  on_dialed(why.Peer(address_.ToString())
+                .Phase("connect")
+                .AgeMs((home_.now_ns() - began_ns_) / kMillisecondNs)
+                .Next("check that the peer is running, and that its address and port are right"));
 }
 
 }  // namespace fusewire::transport
