@@ -19,7 +19,6 @@
 #include "fusewire/p2p/op.h"
 #include "fusewire/p2p/op_table.h"
 #include "fusewire/p2p/peer_link.h"
-#include "fusewire/p2p/peers.h"
 #include "fusewire/p2p/receives.h"
 #include "fusewire/p2p/regions.h"
 #include "fusewire/p2p/sends.h"

@@ -15,7 +15,7 @@
 #include "fusewire/p2p/lane.h"
 #include "fusewire/p2p/op.h"
 #include "fusewire/p2p/op_table.h"
-#include "fusewire/p2p/peers.h"
+#include "fusewire/p2p/peer_link.h"
 #include "fusewire/p2p/verbs.h"
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/wire/p2p.h"

@@ -36,8 +36,7 @@ namespace fusewire::transport {
 //                       try process_vm_readv with
 //   listener  kWelcome  a word to try it with
 //   listener  kBell     its bit at its doorbell
-// Descriptors travel beside a message: with kHello the segment and a doorbell, with kBell a doorbell. See meeting.h.
-// Home: none, plain values. Fails: Decode says which field is wrong.
+// Descriptors travel beside a message: with kHello the segment and a doorbell, with kBell a doorbell.
 enum class ShmControlKind : uint16_t { kHello = 1, kWelcome = 2, kBell = 3, kKnock = 4 };
 
 struct ShmControlMessage {
