@@ -2,12 +2,12 @@
 #include "fusewire/pipe/pipe_context.h"
 
 #include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "fusewire/base/random.h"
-#include "fusewire/reactor/control_group.h"
-#include "fusewire/reactor/descriptors.h"
+#include "fusewire/reactor/process_limits.h"
 #include "fusewire/wire/hello.h"
 
 namespace fusewire::pipe {

@@ -1,6 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/reactor/control_group.h"
+#include "fusewire/reactor/process_limits.h"
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -72,6 +75,17 @@ double QuotaOf(const std::string& quota_text, const std::string& period_text) {
   return quota > 0 && period > 0 ? quota / period : 0;
 }
 
+constexpr rlim_t kRaisedMax = 1 << 20;
+
+bool Raise() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
+  const rlim_t wanted = std::min(limit.rlim_max, kRaisedMax);
+  if (limit.rlim_cur >= wanted) return true;
+  limit.rlim_cur = wanted;
+  return setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
 }  // namespace
 
 double ControlGroupCpus(const ControlGroupFiles& files) {
@@ -94,6 +108,14 @@ uint64_t ControlGroupMemoryBytes(const ControlGroupFiles& files) {
   for (const std::string& folder : Folders(files, {"/memory"}, "memory"))
     least = Least(least, NumberOf(ReadFile(folder + "memory.limit_in_bytes")));
   return least > 0 && least < kNoMemoryLimit ? static_cast<uint64_t>(least) : 0;
+}
+
+// ---- descriptors ----
+
+uint64_t DescriptorsMax() {
+  [[maybe_unused]] static const bool raised = Raise();
+  rlimit limit = {};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 1024;
 }
 
 }  // namespace fusewire::reactor
