@@ -44,7 +44,7 @@ Core::~Core() { peers_.Clear(); }
 
 void Core::Begin(Op* op) {
   FUSEWIRE_AT_HOME(home_);
-  Ends::Posting posting(table_.ends());
+  EndReports::Posting posting(table_.end_reports());
   if (!table_.Enter(op)) return;
   if (op->kind() == OpKind::kReceive) {
     receives_.Begin(static_cast<ReceiveOp*>(op));
@@ -57,7 +57,7 @@ void Core::Begin(Op* op) {
 
 void Core::OnMail(Op* op) {
   if (op->run.state == OpRun::State::kEndMailed) {
-    table_.ends().OnMail(op);
+    table_.end_reports().OnMail(op);
   } else {
     Begin(op);
   }

@@ -95,7 +95,7 @@ OpTable::OpTable(reactor::Reactor& home, const Limits& limits, Verbs& verbs, rea
       drain_(drain),
       on_room_(std::move(on_room)),
       ops_(limits.ops_max),
-      ends_(home, drain) {}
+      end_reports_(home, drain) {}
 
 OpTable::~OpTable() { FUSEWIRE_CHECK(ops_.in_use() == 0); }
 
@@ -300,7 +300,7 @@ void OpTable::End(Op* op, const Status& status) {
   FUSEWIRE_DCHECK(run.pushed == 0 || op->kind() == OpKind::kSend);
   if (run.pushed > 0) run.with->flow.pushes.Ended(std::exchange(run.pushed, 0));
   Move(op, State::kEndMailed);
-  ends_.Report(op);
+  end_reports_.Report(op);
 }
 
 // Another message may be offered: the peer has answered this one, or will not.
@@ -386,7 +386,7 @@ void OpTable::Close() {
 
 // ---- reporting an end ----
 
-void Ends::Report(Op* op) {
+void EndReports::Report(Op* op) {
   FUSEWIRE_AT_HOME(home_);
   FUSEWIRE_DCHECK(op->run.state == OpRun::State::kEndMailed);
   FUSEWIRE_DCHECK(op->id() == 0);
@@ -400,7 +400,7 @@ void Ends::Report(Op* op) {
 
 // A caller that only submits an operation may hold locks of its own: then the next thread that runs the loop runs
 // `then`.
-void Ends::Flush() {
+void EndReports::Flush() {
   List<Op> now;
   now.TakeAll(&later_);
   while (Op* op = now.PopFront()) {
@@ -413,12 +413,12 @@ void Ends::Flush() {
   }
 }
 
-void Ends::OnMail(Op* op) {
+void EndReports::OnMail(Op* op) {
   FUSEWIRE_CHECK(op->run.state == OpRun::State::kEndMailed);
   Tell(op);
 }
 
-void Ends::Tell(Op* op) {
+void EndReports::Tell(Op* op) {
   FUSEWIRE_DCHECK(op->run.in_pipe == 0);
   FUSEWIRE_DCHECK(!op->linked());
   op->run.state = OpRun::State::kIdle;

@@ -26,23 +26,23 @@
 namespace fusewire::p2p {
 
 // Reports the end of an operation to its maker: once per Post, and never inside it.
-class Ends final : private reactor::Flushable {
+class EndReports final : private reactor::Flushable {
  public:
   // While one exists, an operation is being posted: `then` runs only when what was sent is on its way.
   class Posting {
    public:
-    explicit Posting(Ends& ends) : ends_(ends), outer_(std::exchange(ends.posting_, true)) {}
-    ~Posting() { ends_.posting_ = outer_; }
+    explicit Posting(EndReports& ends) : end_reports_(ends), outer_(std::exchange(ends.posting_, true)) {}
+    ~Posting() { end_reports_.posting_ = outer_; }
     Posting(const Posting&) = delete;
     Posting& operator=(const Posting&) = delete;
 
    private:
-    Ends& ends_;
+    EndReports& end_reports_;
     const bool outer_;
   };
 
   // `drain` counts the operations.
-  Ends(reactor::Reactor& home, reactor::Drain& drain) : home_(home), drain_(drain) {}
+  EndReports(reactor::Reactor& home, reactor::Drain& drain) : home_(home), drain_(drain) {}
 
   // Of an operation that has left the op table and has its status.
   void Report(Op* op);
@@ -111,7 +111,7 @@ class OpTable {
   void OnCancelWanted(uint64_t name);
   // Ends all operations; from now on none begins.
   void Close();
-  Ends& ends() { return ends_; }
+  EndReports& end_reports() { return end_reports_; }
 
  private:
   static void Move(Op* op, State to);
@@ -125,7 +125,7 @@ class OpTable {
   reactor::Drain& drain_;
   OnRoom on_room_;
   Slots<Op, 31> ops_;  // an id leaves bit 63 free, which says in a frame whose table the id is from
-  Ends ends_;
+  EndReports end_reports_;
   bool closed_ = false;
 };
 

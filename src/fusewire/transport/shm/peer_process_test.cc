@@ -16,8 +16,8 @@
 #include <string>
 
 #include "fusewire/base/clock.h"
+#include "fusewire/transport/shm/control_message.h"
 #include "fusewire/transport/shm/fork_as_test.h"
-#include "fusewire/transport/shm/meeting.h"
 #include "fusewire/transport/tcp/own_network_test.h"
 
 namespace fusewire::transport {
@@ -26,7 +26,7 @@ namespace {
 // A socket whose other end is a process that does this and then connects.
 Fd Met(void (*first)()) {
   const Fd place(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  const UnixAddress name = MeetingPlace("peer-process-test", static_cast<uint16_t>(getpid()));
+  const UnixAddress name = SocketName("peer-process-test", static_cast<uint16_t>(getpid()));
   const timeval limit = {5, 0};  // of accept, in case that `first` ends the process
   if (setsockopt(place.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) != 0 ||
       bind(place.get(), name.get(), name.length) != 0 || listen(place.get(), 1) != 0) {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "fusewire/base/random.h"
-#include "fusewire/transport/shm/meeting.h"
+#include "fusewire/transport/shm/control_message.h"
 #include "fusewire/transport/shm/others_memory.h"
 #include "fusewire/transport/shm/shm_connection.h"
 #include "fusewire/transport/shm/shm_dialing.h"

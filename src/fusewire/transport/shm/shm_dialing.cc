@@ -32,9 +32,9 @@ void ShmDialing::OnNames(const Names& names) {
     if (own == "::") own = "::1";
     if (own == NumberOf(address) && !IsOwnAddress(address)) continue;
     if (number_.empty()) number_ = own;
-    places_.push_back(MeetingPlace(own, address_.port));
+    places_.push_back(SocketName(own, address_.port));
   }
-  if (!places_.empty()) places_.push_back(MeetingPlace(kEverywhere, address_.port));
+  if (!places_.empty()) places_.push_back(SocketName(kEverywhere, address_.port));
   home_.Arm(&step_, 0);
 }
 

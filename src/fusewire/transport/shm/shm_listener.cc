@@ -28,7 +28,7 @@ Result<Fd> BindAndListen(const std::string& number, uint16_t port, const ShmOpti
   if (!fd.valid()) {
     return Status::FromErrno(Code::kOverloaded, "socket", errno).Next("raise the limit of open files (ulimit -n)");
   }
-  const UnixAddress where = MeetingPlace(number, port);
+  const UnixAddress where = SocketName(number, port);
   if (bind(fd.get(), where.get(), where.length) != 0 || listen(fd.get(), options.backlog) != 0) {
     return Status::FromErrno(Code::kInvalid, "bind", errno)
         .Next("choose another port, or stop the process that holds this one");

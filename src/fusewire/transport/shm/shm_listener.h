@@ -7,7 +7,7 @@
 #include "fusewire/base/list.h"
 #include "fusewire/base/log.h"
 #include "fusewire/transport/accepting.h"
-#include "fusewire/transport/shm/meeting.h"
+#include "fusewire/transport/shm/control_message.h"
 #include "fusewire/transport/shm/peer_process.h"
 #include "fusewire/transport/shm/shm_options.h"
 #include "fusewire/transport/transport.h"

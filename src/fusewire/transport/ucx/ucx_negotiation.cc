@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/transport/ucx/ucx_meeting.h"
+#include "fusewire/transport/ucx/ucx_negotiation.h"
 
 #if FUSEWIRE_HAS_UCX
 
@@ -24,8 +24,8 @@ const char* NameOf(UcxStage stage) {
 
 }  // namespace
 
-UcxMeeting::UcxMeeting(UcxWorker* worker, uint64_t id, const UcxOptions& options, UcxLowerConnection* lower,
-                       std::string dialled)
+UcxNegotiation::UcxNegotiation(UcxWorker* worker, uint64_t id, const UcxOptions& options, UcxLowerConnection* lower,
+                               std::string dialled)
     : worker_(worker),
       id_(id),
       options_(options),
@@ -36,12 +36,12 @@ UcxMeeting::UcxMeeting(UcxWorker* worker, uint64_t id, const UcxOptions& options
   FUSEWIRE_CHECK((worker_ != nullptr) == (id_ != 0));
 }
 
-void UcxMeeting::Ask() {
+void UcxNegotiation::Ask() {
   FUSEWIRE_CHECK(stage_ == UcxStage::kAsking);
   Send(UcxControlKind::kHello, 0, worker_->address());
 }
 
-Result<UcxMeeting::Event> UcxMeeting::OnControl(const UcxControlMessage& message, ConstBytes address) {
+Result<UcxNegotiation::Event> UcxNegotiation::OnControl(const UcxControlMessage& message, ConstBytes address) {
   const bool asking = stage_ == UcxStage::kAsking, listening = stage_ == UcxStage::kListening;
   switch (message.kind) {
     case UcxControlKind::kHello:
@@ -68,7 +68,7 @@ Result<UcxMeeting::Event> UcxMeeting::OnControl(const UcxControlMessage& message
                          NameOf(stage_) + "' of this end");
 }
 
-Status UcxMeeting::OnStranger() {
+Status UcxNegotiation::OnStranger() {
   if (stage_ != UcxStage::kListening) {
     return Status::Corrupt("the peer sent no control message, at the stage '" + std::string(NameOf(stage_)) +
                            "' of this end")
@@ -79,7 +79,7 @@ Status UcxMeeting::OnStranger() {
   return Status::Ok();
 }
 
-UcxMeeting::Event UcxMeeting::OnHello(const UcxControlMessage& message, ConstBytes address) {
+UcxNegotiation::Event UcxNegotiation::OnHello(const UcxControlMessage& message, ConstBytes address) {
   const auto stay = [this] {
     stage_ = UcxStage::kStayed;
     Send(UcxControlKind::kNo);  // its kStay is the last control message
@@ -100,7 +100,7 @@ UcxMeeting::Event UcxMeeting::OnHello(const UcxControlMessage& message, ConstByt
   return Event::kNone;
 }
 
-Result<UcxMeeting::Event> UcxMeeting::OnMove(const UcxControlMessage& message) {
+Result<UcxNegotiation::Event> UcxNegotiation::OnMove(const UcxControlMessage& message) {
   const std::vector<uint8_t> dialler = std::exchange(dialler_address_, {});
   Result<UcxPeer*> peer = worker_->endpoints().Meet(ViewOf(dialler), message.value);
   if (!peer.ok()) return peer.status();
@@ -108,7 +108,7 @@ Result<UcxMeeting::Event> UcxMeeting::OnMove(const UcxControlMessage& message) {
   return Event::kReached;
 }
 
-Result<UcxMeeting::Event> UcxMeeting::OnWelcome(const UcxControlMessage& message, ConstBytes address) {
+Result<UcxNegotiation::Event> UcxNegotiation::OnWelcome(const UcxControlMessage& message, ConstBytes address) {
   if (message.id == 0) return Status::Corrupt("the id in the peer's welcome is 0");
   Result<UcxPeer*> peer = worker_->endpoints().Meet(address, message.value);
   if (!peer.ok()) return peer.status();
@@ -118,14 +118,14 @@ Result<UcxMeeting::Event> UcxMeeting::OnWelcome(const UcxControlMessage& message
   return Event::kReached;
 }
 
-void UcxMeeting::Move(const UcxPeer& peer) {
+void UcxNegotiation::Move(const UcxPeer& peer) {
   FUSEWIRE_CHECK(moved());
   FUSEWIRE_CHECK(!listens());
   Send(UcxControlKind::kMove, peer.name);
 }
 
 // The listener has no UCX for it: the dialler confirms that, and its stream begins.
-UcxMeeting::Event UcxMeeting::OnNo() {
+UcxNegotiation::Event UcxNegotiation::OnNo() {
   stage_ = UcxStage::kStayed;
   lower_.BeginStream();
   Send(UcxControlKind::kStay, 0, ViewOf(kept_));
@@ -134,23 +134,23 @@ UcxMeeting::Event UcxMeeting::OnNo() {
 }
 
 // At a listener. After kWelcome: the dialler closed before it heard us, and what it had written comes this way.
-UcxMeeting::Event UcxMeeting::OnStay() {
+UcxNegotiation::Event UcxNegotiation::OnStay() {
   stage_ = UcxStage::kStayed;
   lower_.BeginStream();
   return Event::kNone;
 }
 
-void UcxMeeting::OnLowerClosed() {
+void UcxNegotiation::OnLowerClosed() {
   if (stage_ == UcxStage::kAsking) worker_->strangers().Add(dialled_);
 }
 
-void UcxMeeting::Leave(uint64_t end) {
+void UcxNegotiation::Leave(uint64_t end) {
   if (!lower_.can_send()) return;
   if (stage_ == UcxStage::kMoved) Send(UcxControlKind::kEnd, end);
   if (stage_ == UcxStage::kAsking) Send(UcxControlKind::kStay, 0, ViewOf(kept_));
 }
 
-size_t UcxMeeting::Keep(const ConstBytes* parts, size_t count) {
+size_t UcxNegotiation::Keep(const ConstBytes* parts, size_t count) {
   FUSEWIRE_CHECK(stage_ == UcxStage::kAsking);
   size_t taken = 0;
   for (size_t i = 0; i < count && kept_.size() < kUcxEarlyBytesMax; ++i) {
@@ -163,9 +163,9 @@ size_t UcxMeeting::Keep(const ConstBytes* parts, size_t count) {
   return taken;
 }
 
-std::vector<uint8_t> UcxMeeting::TakeKept() { return std::exchange(kept_, {}); }
+std::vector<uint8_t> UcxNegotiation::TakeKept() { return std::exchange(kept_, {}); }
 
-void UcxMeeting::Send(UcxControlKind kind, uint64_t value, ConstBytes behind) {
+void UcxNegotiation::Send(UcxControlKind kind, uint64_t value, ConstBytes behind) {
   UcxControlMessage message;
   message.kind = kind;
   message.id = id_;

@@ -24,7 +24,7 @@ enum class UcxStage {
   kMoved,      // the stream goes over UCX
 };
 
-class UcxMeeting {
+class UcxNegotiation {
  public:
   // The result of a control message.
   enum class Event {
@@ -35,7 +35,8 @@ class UcxMeeting {
   };
 
   // `worker` null: this end has no UCX. `dialled`: a dialler's address; empty at a listener.
-  UcxMeeting(UcxWorker* worker, uint64_t id, const UcxOptions& options, UcxLowerConnection* lower, std::string dialled);
+  UcxNegotiation(UcxWorker* worker, uint64_t id, const UcxOptions& options, UcxLowerConnection* lower,
+                 std::string dialled);
 
   UcxStage stage() const { return stage_; }
   bool moved() const { return stage_ == UcxStage::kMoved; }

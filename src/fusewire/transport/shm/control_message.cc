@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/transport/shm/meeting.h"
+#include "fusewire/transport/shm/control_message.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -100,7 +100,7 @@ Status SendBell(int socket, const reactor::Doorbell& bell, uint32_t bit) {
   return SendControl(socket, message, files);
 }
 
-UnixAddress MeetingPlace(const std::string& number, uint16_t port) {
+UnixAddress SocketName(const std::string& number, uint16_t port) {
   const std::string name = "fusewire/1/" + number + "/" + std::to_string(port);
   UnixAddress address;
   address.storage.sun_family = AF_UNIX;

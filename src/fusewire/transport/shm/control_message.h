@@ -1,12 +1,15 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // How two processes meet: over a unix socket of packets, with an abstract name, in one network namespace. One packet is
 // one control message, with its descriptors.
-//   dialler   kKnock    nothing
-//   listener  kKnock    nothing; each answers the other's nonce, which proves which process it is
-//   dialler   kHello    the segment, its doorbell (rung, asleep, eventfd)
-//   listener  kWelcome  nothing; both sides then show in the segment whether they can read the other's memory
-//   listener  kBell     its doorbell, once the connection has a home: until then the dialler writes unheard; and once
-//                       more if the connection goes to another home, before anything is answered
+//   dialler   kKnock    a nonce
+//   listener  kKnock    its nonce, and the dialler's as the answer, which proves which process it is
+//   dialler   kHello    the listener's nonce as the answer; how large the rings are, its bit at its doorbell; a word to
+//                       try process_vm_readv with. With it travel the segment and its doorbell (rung, asleep, eventfd)
+//   listener  kWelcome  a word to try it with; both sides then show in the segment whether they can read the other's
+//                       memory
+//   listener  kBell     its bit at its doorbell, and the doorbell, once the connection has a home: until then the
+//                       dialler writes unheard; and once more if the connection goes to another home, before anything
+//                       is answered
 // The socket stays open: its end is the end of the process, or of the connection.
 // A name proves nothing, so both sides ask the kernel which process is at the other end, and turn away those of other
 // users and other containers: see peer_process.h.
@@ -29,14 +32,6 @@
 
 namespace fusewire::transport {
 
-// The control messages of two processes over their unix socket to share memory: one packet each.
-//   dialler   kKnock    a nonce
-//   listener  kKnock    its nonce, and the dialler's as the answer
-//   dialler   kHello    the listener's nonce as the answer; how large the rings are, its bit at its doorbell; a word to
-//                       try process_vm_readv with
-//   listener  kWelcome  a word to try it with
-//   listener  kBell     its bit at its doorbell
-// Descriptors travel beside a message: with kHello the segment and a doorbell, with kBell a doorbell.
 enum class ShmControlKind : uint16_t { kHello = 1, kWelcome = 2, kBell = 3, kKnock = 4 };
 
 struct ShmControlMessage {
@@ -89,7 +84,7 @@ struct UnixAddress {
   socklen_t length = 0;
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
-UnixAddress MeetingPlace(const std::string& number, uint16_t port);
+UnixAddress SocketName(const std::string& number, uint16_t port);
 constexpr char kEverywhere[] = "*";
 
 // Whether the address is one of this network namespace: loopback, or an interface's own.
