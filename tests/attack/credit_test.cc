@@ -199,7 +199,7 @@ TEST_P(Credit, ABodyOverASlowNetworkIsNotCutOff) {
 }
 
 // It wants again and again, and gets its turn each time; so do the others.
-TEST_P(Credit, WhoComesBackWaitsBehindTheOthers) {
+TEST_P(Credit, AReturningPeerWaitsBehindTheOthers) {
   for (int i = 0; i < 2; ++i) {
     liar_->Send(Control(FrameKind::kWant, uint64_t{1} << 40));
     ASSERT_TRUE(Holds(uint64_t{1} << 39));

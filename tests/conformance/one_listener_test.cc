@@ -209,7 +209,7 @@ TEST_P(OneListener, AGroupIsOfThatEndpoint) {
   for (const auto& array : arrays) EXPECT_EQ(array, std::vector<float>(array.size(), 3.0f));
 }
 
-TEST_P(OneListener, RefusesWhomItDoesNotKnow) {
+TEST_P(OneListener, RefusesUnknownPeers) {
   struct Handler final : pipe::LinkHandler {
     void OnUp(const pipe::PeerInfo&, bool) override { up = true; }
     void OnDown(Status status, bool) override {

@@ -45,7 +45,7 @@ TEST(PipeContext, EachSharedIsAnIncarnationOfItsOwn) {
   EXPECT_EQ(PipeContext(drawn).options().incarnation, 7u);
 }
 
-TEST(PipeContext, WhoAsksForNoBudgetOfItsOwnSharesTheProcesss) {
+TEST(PipeContext, WithoutABudgetOfItsOwnSharesTheProcesss) {
   Options own;
   own.receive_budget_bytes = 1 << 20;
   own.window_budget_bytes = 1 << 20;

@@ -151,7 +151,7 @@ TEST_F(AcceptorTest, SilentStrangersHoldNoWindow) {
   EXPECT_GT(context_->windows().used_bytes(), 0u);
 }
 
-TEST_F(AcceptorTest, WhoSpeaksTooSlowlyIsTurnedAwayInTime) {
+TEST_F(AcceptorTest, ASlowGreetingIsTurnedAwayInTime) {
   pipe::LogLines log;
   Guest* loris = Stranger("loris");
   int64_t began_ns = world_.clock()->NowNs();
@@ -244,7 +244,7 @@ TEST_F(AcceptorTest, PeersThatGreetAndLieLeaveOneLineForEachInterval) {
 
 // ---- the end ----
 
-TEST_F(AcceptorTest, WhoStopsListeningKeepsItsPipes) {
+TEST_F(AcceptorTest, StopListeningKeepsOpenPipes) {
   Guest* early = Friend("worker:0", 1);
   ASSERT_TRUE(Until([&] { return early->in(); }));
   acceptor_->StopListening();
@@ -287,7 +287,7 @@ TEST_F(AcceptorTest, MayGoAtAnyMoment) {
 }
 
 // No place is lost, whatever connects and disconnects: at the end, as many peers are accepted as at the beginning.
-TEST_F(AcceptorTest, PlacesAreNotLostInAnyWeather) {
+TEST_F(AcceptorTest, LosesNoPlaceUnderRandomFaults) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);

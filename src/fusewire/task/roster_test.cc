@@ -47,7 +47,7 @@ TEST(Roster, ASupersededIncarnationDoesNotComeBack) {
 }
 
 // The older one had stood still and came here only after the younger: who is who, nobody can tell.
-TEST(Roster, WhoWasSupersededByMistakeComesBackOnceTheOtherIsAway) {
+TEST(Roster, ATaskSupersededByMistakeComesBackOnceTheOtherIsAway) {
   Roster roster(10, kAwayNs);
   roster.OnGreeted("worker:0", 8, kFirst, 0);
   EXPECT_THAT(roster.OnGreeted("worker:0", 7, kSecond, 100), ElementsAre(kFirst));

@@ -160,7 +160,7 @@ TEST_F(ServiceListenerTest, ASecretGuardsTheOtherServiceToo) {
 }
 
 // They send a hello for the other service and no proof: there is one time limit for a greeting, in any service.
-TEST_F(ServiceListenerTest, WhoFallsSilentBehindItsHelloIsTurnedAwayInTime) {
+TEST_F(ServiceListenerTest, SilenceAfterTheHelloIsTurnedAwayInTime) {
   pipe::Options options;
   options.secret = "open sesame open";
   acceptor_->Withdraw(kOther);
@@ -245,7 +245,7 @@ TEST_F(ServiceListenerTest, MayBeWithdrawnAtAnyMoment) {
 }
 
 // Bytes that come behind a hello go with it, whatever they are.
-TEST_F(ServiceListenerTest, PlacesAreNotLostInAnyWeather) {
+TEST_F(ServiceListenerTest, LosesNoPlaceUnderRandomFaults) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);

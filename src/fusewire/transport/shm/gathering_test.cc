@@ -76,7 +76,7 @@ TEST(Gathering, ALifeLineSaysThatItsProcessHasEnded) {
   waitpid(child, nullptr, 0);
 }
 
-TEST(Gathering, WhoIsMissingEndsItByTheDeadlineAndACallSooner) {
+TEST(Gathering, AMissingRankEndsItAtTheDeadlineAndACancelSooner) {
   auto gathering = Gathering::Open();
   ASSERT_TRUE(gathering.ok());
   const Fd file(memfd_create("test", MFD_CLOEXEC));
@@ -96,7 +96,7 @@ TEST(Gathering, WhoIsMissingEndsItByTheDeadlineAndACallSooner) {
   EXPECT_EQ(ComeTo("fusewire-gathering-of-nobody", 1, 2, In(kSecondNs), nullptr).status().code(), Code::kUnavailable);
 }
 
-TEST(Gathering, WhoWaitsHearsThatItIsOver) {
+TEST(Gathering, WaitingRanksHearThatItIsOver) {
   auto gathering = Gathering::Open();
   ASSERT_TRUE(gathering.ok());
   const Fd file(memfd_create("test", MFD_CLOEXEC));
@@ -111,7 +111,7 @@ TEST(Gathering, WhoWaitsHearsThatItIsOver) {
 }
 
 // Twice one number, or a number of another count: no rank of this gathering.
-TEST(Gathering, WhoIsNoRankEndsIt) {
+TEST(Gathering, AStrangerEndsIt) {
   auto gathering = Gathering::Open();
   ASSERT_TRUE(gathering.ok());
   const Fd file(memfd_create("test", MFD_CLOEXEC));
@@ -193,7 +193,7 @@ TEST(Gathering, LeavesNothingToProgramsThatAreStarted) {
 }
 
 // The name comes from another rank: it may belong to a listener that never accepts.
-TEST(Gathering, WhoComesToOneThatIsFullHearsOfItInTime) {
+TEST(Gathering, OneThatIsFullIsReportedInTime) {
   const Fd full(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const std::string name = "fusewire-test-full-" + std::to_string(getpid());
   sockaddr_un place = {};

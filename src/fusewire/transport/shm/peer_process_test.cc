@@ -86,7 +86,7 @@ TEST(PeerProcess, ThatHasEndedHasNotSentAnything) {
   });
 }
 
-TEST(PeerProcess, WhoseNumberAnotherOneHasByNowIsRefused) {
+TEST(PeerProcess, AReusedProcessNumberIsRefused) {
   Expect([] {
     Fd socket = Met(Nothing);
     const Result<PeerProcess> process = PeerProcess::Of(socket.get());
