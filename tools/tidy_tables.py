@@ -248,6 +248,7 @@ WORDS = {
     r"\bsomething else " + r"than\b": "not a ..., anything but",
     r"\bat the " + r"least\b": "at least",
     r"\bstanding " + r"job\b": "stalled job",
+    r"InAny" + r"Weather": "UnderRandomFaults: a test's name says what happens",
 }
 
 # Hosts that a file may name. The project downloads nothing from an address: packages are installed by name, from the
