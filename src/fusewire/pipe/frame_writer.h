@@ -13,7 +13,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/buffer.h"
-#include "fusewire/pipe/message.h"
+#include "fusewire/pipe/pipe_handler.h"
 #include "fusewire/wire/wire.h"
 
 namespace fusewire::pipe {

@@ -7,7 +7,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
-#include "fusewire/pipe/message.h"
+#include "fusewire/pipe/pipe_handler.h"
 #include "fusewire/wire/hello.h"
 #include "fusewire/wire/meta.h"
 

@@ -17,7 +17,6 @@
 #include "fusewire/base/unique_function.h"
 #include "fusewire/pipe/frame_reader.h"
 #include "fusewire/pipe/heartbeat.h"
-#include "fusewire/pipe/message.h"
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/pipe/pipe_handler.h"
 #include "fusewire/pipe/sender.h"

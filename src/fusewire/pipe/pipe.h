@@ -11,7 +11,6 @@
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/buffer.h"
 #include "fusewire/pipe/handshake.h"
-#include "fusewire/pipe/message.h"
 #include "fusewire/pipe/options.h"
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/pipe/pipe_handler.h"

@@ -14,7 +14,6 @@
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/buffer.h"
 #include "fusewire/pipe/frame_writer.h"
-#include "fusewire/pipe/message.h"
 #include "fusewire/pipe/options.h"
 #include "fusewire/pipe/pipe_handler.h"
 #include "fusewire/pipe/window.h"
