@@ -20,7 +20,7 @@
 
 namespace fusewire::pipe {
 
-// The standing windows of many pipes: the more there are, the smaller is the next. Home: any thread.
+// The standing windows of many pipes: the more there are, the smaller is the next.
 class WindowBudget {
  public:
   explicit WindowBudget(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
@@ -38,7 +38,7 @@ class WindowBudget {
 };
 
 // Lets one line about each source through per interval, so that neither a scanner nor a broken peer fills a disk, and
-// none hides another. Sources are hosts; a few may share a limiter. Home: any thread.
+// none hides another. Sources are hosts; a few may share a limiter.
 class SourceLog {
  public:
   // True if a line about this peer may be written; *held_back is then how many were not since the last.

@@ -28,7 +28,7 @@ using NewReceiver = UniqueFunction<std::unique_ptr<pipe::Receiver>(pipe::Pipe& p
 // Takes a connection whose peer wants another service. Called at any home of the service.
 using OnOtherService = UniqueFunction<void(pipe::HandedOver handed)>;
 
-// The counts of all services of an acceptor together. Home: any thread.
+// The counts of all services of an acceptor together. Any thread.
 struct AcceptorCounts {
   // An admitted connection was rejected, and why.
   void TurnAway(const std::string& peer_address, const Status& why, int64_t now_ns);

@@ -24,6 +24,24 @@ constexpr Named kChoices[] = {{"auto", TransportChoice::kAuto},
                               {"ucx", TransportChoice::kUcx},
                               {"rdma", TransportChoice::kUcx}};
 
+using Made = Result<std::unique_ptr<transport::Transport>>;
+
+Made MakeProtected(TransportChoice choice, transport::TcpOptions tcp, transport::Protection protection) {
+  if (choice == TransportChoice::kUcx) {
+    return Status::Invalid("the wire is ucx, which carries neither TLS nor checksums of ours")
+        .Next("unset FUSEWIRE_TRANSPORT; or trust the RDMA network: unset FUSEWIRE_TLS_CERT and FUSEWIRE_CHECKSUM");
+  }
+  const bool may_be_near = choice == TransportChoice::kAuto && !tcp.resolve;
+  Made far = transport::MakeTcp(std::move(tcp));
+  if (!protection.tls.certificate.empty()) {
+    far = transport::MakeTls(std::move(far).value(), std::move(protection.tls));
+  } else {
+    far = transport::MakeChecksum(std::move(far).value());
+  }
+  if (!far.ok() || !may_be_near) return far;
+  return transport::MakeNearest(transport::MakeShm({}), std::move(far).value());
+}
+
 }  // namespace
 
 bool TransportChoiceOf(std::string_view text, TransportChoice* choice) {
@@ -49,28 +67,6 @@ TransportTrial TryTransport(TransportChoice choice) {
   if (!ucx.loaded) return {Status::Unavailable(ucx.why_not), devices};
   return {Status::Ok(), "UCX " + ucx.version + ", " + devices};
 }
-
-namespace {
-
-using Made = Result<std::unique_ptr<transport::Transport>>;
-
-Made MakeProtected(TransportChoice choice, transport::TcpOptions tcp, transport::Protection protection) {
-  if (choice == TransportChoice::kUcx) {
-    return Status::Invalid("the wire is ucx, which carries neither TLS nor checksums of ours")
-        .Next("unset FUSEWIRE_TRANSPORT; or trust the RDMA network: unset FUSEWIRE_TLS_CERT and FUSEWIRE_CHECKSUM");
-  }
-  const bool may_be_near = choice == TransportChoice::kAuto && !tcp.resolve;
-  Made far = transport::MakeTcp(std::move(tcp));
-  if (!protection.tls.certificate.empty()) {
-    far = transport::MakeTls(std::move(far).value(), std::move(protection.tls));
-  } else {
-    far = transport::MakeChecksum(std::move(far).value());
-  }
-  if (!far.ok() || !may_be_near) return far;
-  return transport::MakeNearest(transport::MakeShm({}), std::move(far).value());
-}
-
-}  // namespace
 
 Made MakeTransport(TransportChoice choice, transport::TcpOptions tcp, transport::Protection protection) {
   const transport::TlsOptions& tls = protection.tls;

@@ -22,13 +22,19 @@
 #include "fusewire/transport/shm/passing.h"
 
 namespace fusewire::transport {
-
 namespace {
 
 Status WrongControl(const char* field, uint64_t is, uint64_t expected) {
   return Status::Corrupt(std::string("the peer's control message has ") + field + " " + std::to_string(is) + ", not " +
                          std::to_string(expected))
       .Next("run the same version of Fusewire in both tasks");
+}
+
+bool IsLoopback(const SocketAddress& address) {
+  if (address.storage.ss_family == AF_INET)
+    return (ntohl(reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_addr.s_addr) >> 24) == 127;
+  return address.storage.ss_family == AF_INET6 &&
+         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_addr);
 }
 
 }  // namespace
@@ -51,16 +57,6 @@ Result<ShmControlMessage> DecodeControl(ConstBytes packet, size_t file_count, Sh
   if (file_count != FilesOf(expected)) return WrongControl("a count of descriptors of", file_count, FilesOf(expected));
   return message;
 }
-namespace {
-
-bool IsLoopback(const SocketAddress& address) {
-  if (address.storage.ss_family == AF_INET)
-    return (ntohl(reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_addr.s_addr) >> 24) == 127;
-  return address.storage.ss_family == AF_INET6 &&
-         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_addr);
-}
-
-}  // namespace
 
 Status SendControl(int socket, const ShmControlMessage& message, const int* files) {
   const auto packet = EncodeControl(message);
