@@ -76,7 +76,7 @@ int Run(double seconds) {
   task::TaskOptions options;
   options.pipe.cluster = "demo";
   options.pipe.name = "worker:0";
-  options.wire = pipe::TransportChoice::kTcp;  // as the raw sockets beside it
+  options.wire = task::TransportChoice::kTcp;  // as the raw sockets beside it
   options.pool.reactors = 1;
   auto task = task::Task::Start(std::move(options));
   if (!task.ok()) return Fail(task.status());

@@ -97,7 +97,7 @@ void ServeFusewire(uint16_t port, const std::function<void(uint16_t)>& ready) {
   task::TaskOptions options;
   options.pipe.cluster = "demo";
   options.pipe.name = "ps:0";
-  options.wire = pipe::TransportChoice::kTcp;  // as for the raw sockets
+  options.wire = task::TransportChoice::kTcp;  // as for the raw sockets
   options.pool.reactors = 1;
   auto task = task::Task::Start(std::move(options));
   if (!task.ok()) {

@@ -97,7 +97,7 @@ CALLS = [
         {
             "include/fusewire/base/unique_function.h": "UniqueFunction owns by hand for all others",
             "src/fusewire/base/": "a few words live until the process ends",
-            "src/fusewire/pipe/out_queue.h": "a unique_ptr to bytes that need no zeroing; C++17 has no word for it",
+            "src/fusewire/pipe/frame_writer.h": "a unique_ptr to bytes that need no zeroing; C++17 has no word for it",
             "src/fusewire/observe/watch.cc": "lives until the process ends, as those who record do",
             "src/fusewire/reactor/reactor.cc": "a piece of mail belongs to the mailbox until it is delivered",
             "src/fusewire/tf/": "a call owns itself until its end; TensorFlow's factories take pointers",
@@ -122,7 +122,7 @@ CALLS = [
         {
             "src/fusewire/reactor/": "the room that owns the threads",
             "src/fusewire/observe/port.": "it answers while every reactor is blocked",
-            "src/fusewire/transport/resolver.cc": "the system's resolver blocks; it does so on a thread of its own",
+            "src/fusewire/transport/dialing.cc": "the system's resolver blocks; it does so on a thread of its own",
             "src/fusewire/collective/group/arena_lane.": "meetings in an arena block; what has no waiter blocks here",
             "src/fusewire/tf/server/step_limit.cc": "a cancel runs TensorFlow's callbacks, which no reactor waits for",
             "src/fusewire/tf/star/serve/end_thread.": "the end of a part may wait for TensorFlow's pool",
@@ -148,9 +148,9 @@ CALLS = [
             "src/fusewire/buffer/budget.": "taken when a window grows or shrinks, never per message",
             "src/fusewire/observe/tags.h": "a name is looked up once",
             "src/fusewire/observe/watch.h": "a task is added once; the port's thread reads",
-            "src/fusewire/pipe/acceptor.cc": "any thread asks where a task listens, at home or not",
+            "src/fusewire/task/acceptor.cc": "any thread asks where a task listens, at home or not",
             "src/fusewire/reactor/cancel.h": "taken as such a wait begins and ends; hooks run without it",
-            "src/fusewire/transport/resolver.cc": "once for each name; its thread blocks and has no mailbox",
+            "src/fusewire/transport/dialing.cc": "once for each name; its thread blocks and has no mailbox",
             "src/fusewire/transport/tls/context.": "taken as a connection begins",
             "src/fusewire/collective/group/arena_lane.": "waiting callers enter the arena, one after the other",
             "src/fusewire/collective/group/group_monitor.": "the lane's thread and the home ask for the same names",
@@ -248,6 +248,7 @@ WORDS = {
     r"\bsomething else " + r"than\b": "not a ..., anything but",
     r"\bat the " + r"least\b": "at least",
     r"\bstanding " + r"job\b": "stalled job",
+    r"InAny" + r"Weather": "UnderRandomFaults: a test's name says what happens",
 }
 
 # The same, in the Python package alone.

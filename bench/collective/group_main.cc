@@ -11,8 +11,8 @@
 #include "bench/harness/harness.h"
 #include "fusewire/collective/group/group.h"
 #include "fusewire/p2p/p2p.h"
-#include "fusewire/pipe/transport_choice.h"
 #include "fusewire/reactor/cpus.h"
+#include "fusewire/task/transport_choice.h"
 
 namespace fusewire::bench {
 namespace {
@@ -86,7 +86,7 @@ void LiveAsRank(int rank, const LoopOptions& options, Board* board) {
   p2p::EndpointOptions endpoint_options;
   endpoint_options.pipe.name = NameOf(rank);
   endpoint_options.pool.reactors = 1;
-  if (!pipe::TransportChoiceOf(options.wire, &endpoint_options.wire)) Die("no wire " + options.wire);
+  if (!task::TransportChoiceOf(options.wire, &endpoint_options.wire)) Die("no wire " + options.wire);
   auto endpoint = p2p::Endpoint::Start(std::move(endpoint_options), {"127.0.0.1", 0});
   Must(endpoint.status());
   board->Post(rank, endpoint.value()->address().port);

@@ -72,9 +72,9 @@ rpc::Method SegmentsMethod(Buffers* segments) {
   return method;
 }
 
-pipe::TransportChoice WireOf(const Options& options) {
-  pipe::TransportChoice wire;
-  if (!pipe::TransportChoiceOf(options.wire, &wire)) Die("--wire is auto, tcp, shm or ucx");
+task::TransportChoice WireOf(const Options& options) {
+  task::TransportChoice wire;
+  if (!task::TransportChoiceOf(options.wire, &wire)) Die("--wire is auto, tcp, shm or ucx");
   return wire;
 }
 

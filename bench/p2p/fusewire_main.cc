@@ -10,10 +10,10 @@
 
 #include "bench/p2p/ends.h"
 #include "fusewire/p2p/p2p.h"
-#include "fusewire/pipe/transport_choice.h"
 #include "fusewire/reactor/completion.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/reactor/reactor.h"
+#include "fusewire/task/transport_choice.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire::bench {
@@ -23,15 +23,15 @@ constexpr uint64_t kTag = 1;
 
 struct Named {
   const char* name;
-  pipe::TransportChoice wire;
+  task::TransportChoice wire;
   const char* says;     // what a peer that is reached over it says
   const char* ucx_tls;  // what UCX goes over, as in ucx_main.cc
 };
 constexpr Named kWires[] = {
-    {"tcp", pipe::TransportChoice::kTcp, "tcp", nullptr},
-    {"shm", pipe::TransportChoice::kShm, "shm", nullptr},
-    {"ucx", pipe::TransportChoice::kUcx, "ucx", "tcp"},
-    {"ucxshm", pipe::TransportChoice::kUcx, "ucx", "posix,cma"},
+    {"tcp", task::TransportChoice::kTcp, "tcp", nullptr},
+    {"shm", task::TransportChoice::kShm, "shm", nullptr},
+    {"ucx", task::TransportChoice::kUcx, "ucx", "tcp"},
+    {"ucxshm", task::TransportChoice::kUcx, "ucx", "posix,cma"},
 };
 
 const Named& WireOf(const std::string& name) {
@@ -45,7 +45,7 @@ const Named& WireOf(const std::string& name) {
 std::vector<std::string> Wires(bool asks) {
   std::vector<std::string> names;
   for (const Named& wire : kWires) {
-    const Status status = asks ? pipe::TryTransport(wire.wire).status : Status::Ok();
+    const Status status = asks ? task::TryTransport(wire.wire).status : Status::Ok();
     if (status.ok()) {
       names.emplace_back(wire.name);
     } else {
@@ -125,7 +125,7 @@ class EndpointEnd final : public End {
     auto reactors = reactor::Pool::Start(pool);
     if (!reactors.ok()) Die(reactors.status().ToString());
     auto made = p2p::Endpoint::Make(std::move(options), {"127.0.0.1", 0}, std::move(reactors).value(),
-                                    pipe::MakeTransport(wire.wire, {}, {}).value());
+                                    task::MakeTransport(wire.wire, {}, {}).value());
     if (!made.ok()) Die(made.status().ToString());
     endpoint_ = std::move(made).value();
     const int port = std::atoi(Swap(way, std::to_string(endpoint_->address().port)).c_str());

@@ -72,7 +72,7 @@ void SleepFor(double seconds) { std::this_thread::sleep_for(std::chrono::duratio
 
 Sample Replay(const ReplayOptions& options) {
   task::TaskOptions task_options;
-  task_options.wire = pipe::TransportChoice::kTcp;  // its workers represent other machines
+  task_options.wire = task::TransportChoice::kTcp;  // its workers represent other machines
   task_options.pool.reactors = 1;
   task_options.pool.name = "replay";
   Result<std::unique_ptr<task::Task>> task = task::Task::Start(std::move(task_options));

@@ -153,7 +153,7 @@ TEST_P(Strangers, LeaveThreeQuartersOfTheDescriptorsToOthers) {
 
 std::vector<Way> TcpWays() {
   std::vector<Way> ways = AllWays();
-  std::erase_if(ways, [](const Way& way) { return way.wire.wire != pipe::TransportChoice::kTcp; });
+  std::erase_if(ways, [](const Way& way) { return way.wire.wire != task::TransportChoice::kTcp; });
   return ways;
 }
 

@@ -29,7 +29,7 @@ constexpr size_t kHonestBytes = 2 << 20;  // does not fit beside the liar's
 constexpr uint64_t kAnswersBytes = 8 << 20;
 constexpr int64_t kSilentNs = faults::Within(400 * kMillisecondNs);
 
-class Credit : public pipe::OverWires {
+class Credit : public task::OverWires {
  protected:
   void SetUp() override {
     OverWires::SetUp();
@@ -199,7 +199,7 @@ TEST_P(Credit, ABodyOverASlowNetworkIsNotCutOff) {
 }
 
 // It wants again and again, and gets its turn each time; so do the others.
-TEST_P(Credit, APeerThatComesBackWaitsBehindTheOthers) {
+TEST_P(Credit, AReturningPeerWaitsBehindTheOthers) {
   for (int i = 0; i < 2; ++i) {
     liar_->Send(Control(FrameKind::kWant, uint64_t{1} << 40));
     ASSERT_TRUE(Holds(uint64_t{1} << 39));

@@ -92,7 +92,7 @@ TEST_P(Greetings, AFloodOfHellosKeepsNoMemberOut) {
 }
 
 // All that comes back before the proof is random: there is nothing to try guesses of the secret on.
-TEST_P(Greetings, ADiallerHearsNothingThatDependsOnTheSecret) {
+TEST_P(Greetings, ADialerHearsNothingThatDependsOnTheSecret) {
   Begin(OptionsOf("ps:0"));
   Stranger& stranger = SayHello(Hello());
   ASSERT_TRUE(Answered(1));

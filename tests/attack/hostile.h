@@ -18,8 +18,8 @@
 #include "faults.h"
 #include "fusewire/pipe/handshake.h"
 #include "fusewire/pipe/pipe_context.h"
-#include "fusewire/pipe/wires_test.h"
 #include "fusewire/task/task.h"
+#include "fusewire/task/wires_test.h"
 #include "fusewire/transport/tls/certificates_test.h"
 #include "fusewire/transport/tls/library.h"
 #include "fusewire/wire/hello.h"
@@ -32,7 +32,7 @@ constexpr char kSecret[] = "open-sesame-open-wide";
 
 // Between attacker and victim.
 struct Way {
-  pipe::TestedWire wire;
+  task::TestedWire wire;
   bool tls = false;
 };
 
@@ -43,7 +43,7 @@ class OverWays : public testing::TestWithParam<Way> {
  protected:
   void SetUp() override {
     if (GetParam().tls && FUSEWIRE_HAS_TLS == 0) GTEST_SKIP() << "this build has no TLS";
-    const Status possible = pipe::PrepareWire(GetParam().wire);
+    const Status possible = task::PrepareWire(GetParam().wire);
     if (!possible.ok()) GTEST_SKIP() << possible.ToString();
     if (GetParam().tls) certificates_ = std::make_unique<transport::Certificates>();
   }
@@ -74,9 +74,9 @@ class OverWays : public testing::TestWithParam<Way> {
 
 inline std::vector<Way> AllWays() {
   std::vector<Way> ways;
-  for (const pipe::TestedWire& wire : pipe::kTestedWires) {
+  for (const task::TestedWire& wire : task::kTestedWires) {
     ways.push_back({wire, false});
-    if (wire.wire == pipe::TransportChoice::kTcp) ways.push_back({wire, true});
+    if (wire.wire == task::TransportChoice::kTcp) ways.push_back({wire, true});
   }
   return ways;
 }

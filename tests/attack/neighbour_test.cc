@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "fusewire/rpc/rpc.h"
-#include "fusewire/transport/shm/meeting.h"
+#include "fusewire/transport/shm/control_message.h"
 #include "fusewire/transport/tls/certificates_test.h"
 #include "hostile.h"
 
@@ -63,7 +63,7 @@ TEST_P(Neighbours, ShareMemoryInOneContainerOnly) {
 // What our own end would not do: it does not look at who is there, and speaks first.
 TEST_P(NeighboursApart, AreTurnedAwayByTheListenerToo) {
   const auto address = peer_->address();
-  const transport::UnixAddress place = transport::MeetingPlace(address.host, address.port);
+  const transport::UnixAddress place = transport::SocketName(address.host, address.port);
   const transport::Fd dials(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   ASSERT_EQ(connect(dials.get(), place.get(), place.length), 0);
   transport::ShmControlMessage knock;

@@ -17,13 +17,13 @@
 #include "fusewire/base/bytes.h"
 #include "fusewire/collective/group/group.h"
 #include "fusewire/p2p/p2p.h"
-#include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/link.h"
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/rpc.h"
+#include "fusewire/task/acceptor.h"
 #include "fusewire/task/task.h"
 #include "fusewire/transport/ucx/ucx.h"
 #include "fusewire/wire/wire.h"
@@ -39,7 +39,7 @@ constexpr uint64_t kTag = 7;
 constexpr int64_t kDeadlineNs = 20 * kSecondNs;
 
 struct Shape {
-  pipe::TransportChoice wire;
+  task::TransportChoice wire;
   const char* name;
   int reactors;
   const char* secret;
@@ -146,9 +146,9 @@ TEST_P(OneListener, ServesCallsAndMessages) {
   }
   for (auto& client : clients) ExpectEcho(client.get());
   for (auto& peer : peers) ExpectMessages(peer.get());
-  const std::string wire = GetParam().wire == pipe::TransportChoice::kAuto ? "shm" : GetParam().name;
+  const std::string wire = GetParam().wire == task::TransportChoice::kAuto ? "shm" : GetParam().name;
   EXPECT_EQ(endpoint_->Expect(peers[0]->name()).value()->wire(), wire);
-  const pipe::AcceptorStats stats = task_->acceptor().Snapshot();
+  const task::AcceptorStats stats = task_->acceptor().Snapshot();
   EXPECT_EQ(stats.open, 2 * clients.size());
   EXPECT_EQ(stats.turned_away, 0u);
 }
@@ -209,7 +209,7 @@ TEST_P(OneListener, AGroupIsOfThatEndpoint) {
   for (const auto& array : arrays) EXPECT_EQ(array, std::vector<float>(array.size(), 3.0f));
 }
 
-TEST_P(OneListener, RefusesWhomItDoesNotKnow) {
+TEST_P(OneListener, RefusesUnknownPeers) {
   struct Handler final : pipe::LinkHandler {
     void OnUp(const pipe::PeerInfo&, bool) override { up = true; }
     void OnDown(Status status, bool) override {
@@ -244,8 +244,8 @@ TEST_P(OneListener, RefusesWhomItDoesNotKnow) {
 std::vector<Shape> Shapes() {
   std::vector<Shape> shapes;
   for (const auto& [wire, name] :
-       {std::pair(pipe::TransportChoice::kTcp, "tcp"), std::pair(pipe::TransportChoice::kShm, "shm"),
-        std::pair(pipe::TransportChoice::kAuto, "auto")}) {
+       {std::pair(task::TransportChoice::kTcp, "tcp"), std::pair(task::TransportChoice::kShm, "shm"),
+        std::pair(task::TransportChoice::kAuto, "auto")}) {
     for (int reactors : {1, 2, 4}) {
       for (const char* secret : {"", "open sesame open"}) shapes.push_back({wire, name, reactors, secret});
     }
@@ -282,7 +282,7 @@ std::set<std::string> ListeningPorts() {
   return ports;
 }
 
-class OneTask : public testing::TestWithParam<pipe::TransportChoice> {};
+class OneTask : public testing::TestWithParam<task::TransportChoice> {};
 
 TEST_P(OneTask, WithAServerAnEndpointAndAGroupListensAtOnePortAndHasOneBudget) {
   const std::set<std::string> before = ListeningPorts();
@@ -329,13 +329,13 @@ TEST_P(OneTask, WithAServerAnEndpointAndAGroupListensAtOnePortAndHasOneBudget) {
   EXPECT_EQ(task->context().receive_budget().used_bytes(), 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Wires, OneTask, testing::Values(pipe::TransportChoice::kTcp, pipe::TransportChoice::kAuto),
-                         [](const auto& wire) { return wire.param == pipe::TransportChoice::kTcp ? "tcp" : "auto"; });
+INSTANTIATE_TEST_SUITE_P(Wires, OneTask, testing::Values(task::TransportChoice::kTcp, task::TransportChoice::kAuto),
+                         [](const auto& wire) { return wire.param == task::TransportChoice::kTcp ? "tcp" : "auto"; });
 
 TEST(OneListenerAlone, AnEndpointHasItsOwnTaskWhereItIsStartedWithoutOne) {
   p2p::EndpointOptions options;
   options.pipe.name = "alone";
-  options.wire = pipe::TransportChoice::kTcp;
+  options.wire = task::TransportChoice::kTcp;
   auto endpoint = std::move(p2p::Endpoint::Start(std::move(options), {"127.0.0.1", 0})).value();
   EXPECT_NE(endpoint->address().port, 0);
 }
@@ -344,7 +344,7 @@ TEST(OneListenerAlone, AnEndpointHasItsOwnTaskWhereItIsStartedWithoutOne) {
 TEST(OneListenerAlone, ATransportThatKeepsHomesHasAListenerForEachService) {
   if (!transport::DescribeUcx({}).loaded) GTEST_SKIP() << "no UCX here";
   auto task =
-      std::move(task::Task::Start(TaskOptionsOf({pipe::TransportChoice::kUcx, "ucx", 1, ""}, "ps:0", 1))).value();
+      std::move(task::Task::Start(TaskOptionsOf({task::TransportChoice::kUcx, "ucx", 1, ""}, "ps:0", 1))).value();
   EXPECT_FALSE(task->transport().HandsOver());
   p2p::EndpointOptions options;
   options.pipe.name = "/job:ps";

@@ -24,7 +24,7 @@ constexpr int64_t kLargeDeadlineNs = 60 * kSecondNs;
 
 std::unique_ptr<task::Task> MakeTask() {
   task::TaskOptions options;
-  options.wire = pipe::TransportChoice::kTcp;
+  options.wire = task::TransportChoice::kTcp;
   return std::move(task::Task::Start(std::move(options))).value();
 }
 
@@ -56,7 +56,7 @@ struct Served {
 std::unique_ptr<p2p::Endpoint> MakeEndpoint(const std::string& name) {
   p2p::EndpointOptions options;
   options.pipe.name = name;
-  options.wire = pipe::TransportChoice::kTcp;
+  options.wire = task::TransportChoice::kTcp;
   return std::move(p2p::Endpoint::Start(std::move(options), {"127.0.0.1", 0})).value();
 }
 

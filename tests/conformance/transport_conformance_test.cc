@@ -307,6 +307,44 @@ TEST_P(TransportContract, AnAnswerComesAfterTheWordThatItsQuestionIsWritten) {
   ExpectNoFault();
 }
 
+// The reader comes late: until then, not all has arrived over most transports.
+TEST_P(TransportContract, TellsOnceWhenAllHasArrived) {
+  for (uint64_t size : {1, 5000, 1 << 20}) {
+    SCOPED_TRACE(size);
+    ASSERT_TRUE(Connect());
+    StartA(size, Talker::Manner());
+    AtA([&] {
+      a().on_written = [this, size] {
+        if (a().said == size) a().AwaitDelivered();
+      };
+      a().SayPattern(size);
+    });
+    (void)env().RunUntil([&] { return a().said == size; }, 20 * kMillisecondNs);
+    StartB(size, Talker::Manner());
+    ASSERT_TRUE(env().RunUntil([&] { return a().delivered > 0; }));
+    EXPECT_EQ(a().said, size);
+    ASSERT_TRUE(env().RunUntil([&] { return b().heard == size; }));
+    LetThingsHappen();
+    EXPECT_EQ(a().delivered, 1);
+    AtA([&] { a().AwaitDelivered(); });
+    EXPECT_TRUE(env().RunUntil([&] { return a().delivered == 2; })) << "it may be asked again";
+  }
+  ExpectNoFault();
+}
+
+TEST_P(TransportContract, TellsNothingOfDeliveryAfterTheEnd) {
+  ASSERT_TRUE(Connect());
+  StartA(3, Talker::Manner());
+  AtA([&] {
+    a().SayPattern(1 << 20);
+    a().AwaitDelivered();
+    a().Close();
+  });
+  ASSERT_TRUE(env().RunUntil([&] { return a().closed > 0; }));
+  LetThingsHappen();
+  ExpectNoFault();
+}
+
 // ---- the end ----
 
 TEST_P(TransportContract, CloseDeliversWhatWasWritten) {

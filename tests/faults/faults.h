@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "fusewire/base/log.h"
-#include "fusewire/pipe/wires_test.h"
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/rpc.h"
+#include "fusewire/task/wires_test.h"
 #include "peer.h"
 #include "peer_process.h"
 
@@ -128,13 +128,13 @@ class Faults : public ::testing::Test {
     SetLogSink(nullptr, nullptr);
   }
   void SetUp() override {
-    if (options_.wire == pipe::TransportChoice::kAuto) return;
-    if (options_.wire == pipe::TransportChoice::kUcx) {
-      if (!pipe::kUcxCanBeTested) GTEST_SKIP() << "ThreadSanitizer takes libucp's own thread for a race";
+    if (options_.wire == task::TransportChoice::kAuto) return;
+    if (options_.wire == task::TransportChoice::kUcx) {
+      if (!task::kUcxCanBeTested) GTEST_SKIP() << "ThreadSanitizer takes libucp's own thread for a race";
       setenv("UCX_TLS", "tcp", 0);
       setenv("UCX_LOG_FILE", "stderr", 0);  // a peer answers on the other stream
     }
-    const pipe::TransportTrial trial = pipe::TryTransport(options_.wire);
+    const task::TransportTrial trial = task::TryTransport(options_.wire);
     if (!trial.status.ok()) GTEST_SKIP() << trial.status.ToString();
   }
   void End() {

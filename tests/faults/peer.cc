@@ -30,8 +30,8 @@
 #include <utility>
 #include <vector>
 
-#include "fusewire/pipe/acceptor.h"
 #include "fusewire/rpc/rpc.h"
+#include "fusewire/task/acceptor.h"
 
 namespace fusewire::faults {
 namespace {
@@ -178,7 +178,7 @@ Status Peer::Open() {
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return Status::FromErrno(Code::kInvalid, "limit descriptors", errno);
   }
   if (!settings_.Text("wire").empty())
-    FUSEWIRE_CHECK(pipe::TransportChoiceOf(settings_.Text("wire").c_str(), &options.wire));
+    FUSEWIRE_CHECK(task::TransportChoiceOf(settings_.Text("wire").c_str(), &options.wire));
   if (!settings_.Text("journal").empty()) {
     journal_ = open(settings_.Text("journal").c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     if (journal_ < 0) return Status::FromErrno(Code::kInvalid, "open the journal", errno);
@@ -241,7 +241,7 @@ std::vector<rpc::Method> Peer::Methods() {
 }
 
 std::string Peer::Stats() {
-  pipe::AcceptorStats stats = task_->acceptor().Snapshot();
+  task::AcceptorStats stats = task_->acceptor().Snapshot();
   std::ostringstream out;
   out << "accepted " << stats.accepted << " greeted " << stats.greeted << " turned_away " << stats.turned_away
       << " superseded " << stats.superseded << " open " << stats.open << " in_flight " << server_->calls_in_flight()

@@ -20,8 +20,8 @@
 #include <string>
 
 #include "fusewire/base/check.h"
-#include "fusewire/pipe/transport_choice.h"
 #include "fusewire/task/task.h"
+#include "fusewire/task/transport_choice.h"
 
 namespace fusewire::faults {
 
@@ -34,10 +34,10 @@ constexpr uint16_t kJournal = 6;  // writes the head into the journal, then answ
 
 // The transport of both sides. The tests run once for what a task takes by itself, which is shared memory on one
 // machine, and again for each of the others.
-inline pipe::TransportChoice WireUnderTest() {
+inline task::TransportChoice WireUnderTest() {
   const char* name = std::getenv("FUSEWIRE_FAULTS_WIRE");
-  pipe::TransportChoice wire = pipe::TransportChoice::kAuto;
-  if (name != nullptr) FUSEWIRE_CHECK(pipe::TransportChoiceOf(name, &wire));
+  task::TransportChoice wire = task::TransportChoice::kAuto;
+  if (name != nullptr) FUSEWIRE_CHECK(task::TransportChoiceOf(name, &wire));
   return wire;
 }
 

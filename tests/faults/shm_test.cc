@@ -37,7 +37,7 @@ TEST_F(SharedMemory, IsTakenByItselfAndTcpWhereTold) {
   ASSERT_TRUE(Works(client));
   EXPECT_EQ(client.Snapshot().wire, "shm");
   task::TaskOptions options;
-  options.wire = pipe::TransportChoice::kTcp;
+  options.wire = task::TransportChoice::kTcp;
   auto task = task::Task::Start(std::move(options));
   ASSERT_TRUE(task.ok());
   rpc::Client over_tcp(*task.value(), peer.address());

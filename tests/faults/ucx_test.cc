@@ -18,7 +18,7 @@ bool Shell(const std::string& command) { return std::system((command + " >/dev/n
 
 class OverUcx : public Faults {
  protected:
-  OverUcx() { options_.wire = pipe::TransportChoice::kUcx; }
+  OverUcx() { options_.wire = task::TransportChoice::kUcx; }
   void SetUp() override {
     if (kThreadSanitizer)
       GTEST_SKIP() << "ThreadSanitizer can't look into libucp, whose own thread it takes for a race";

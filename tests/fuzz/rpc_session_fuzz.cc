@@ -14,11 +14,11 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
-#include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/link.h"
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/rpc/rpc.h"
+#include "fusewire/task/acceptor.h"
 #include "fusewire/transport/loopback/loopback.h"
 #include "fusewire/transport/transport.h"
 #include "fusewire/wire/meta.h"
@@ -250,7 +250,7 @@ class AgainstServer final : public World {
 class AgainstClient final : public World {
  public:
   explicit AgainstClient(OpBytes* in) : World(in), task_(MakeTask("client")), liar_task_(MakeTask("server")) {
-    acceptor_ = pipe::Acceptor::Open(liar_task_->context(), liar_task_->pool(), liar_task_->transport(), {"", 5555},
+    acceptor_ = task::Acceptor::Open(liar_task_->context(), liar_task_->pool(), liar_task_->transport(), {"", 5555},
                                      kRpcService,
                                      [this](pipe::Pipe& came) {
                                        heard_.pipe = &came;
@@ -311,7 +311,7 @@ class AgainstClient final : public World {
   std::vector<std::unique_ptr<Asked>> asked_;
   std::unique_ptr<Client> client_;
   Heard heard_;
-  std::unique_ptr<pipe::Acceptor> acceptor_;
+  std::unique_ptr<task::Acceptor> acceptor_;
 };
 
 }  // namespace

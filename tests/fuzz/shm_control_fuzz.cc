@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "fusewire/base/check.h"
-#include "fusewire/transport/shm/meeting.h"
+#include "fusewire/transport/shm/control_message.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace fusewire;             // NOLINT(google-build-using-namespace)

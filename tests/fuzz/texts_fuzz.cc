@@ -9,8 +9,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/collective/schedule/choice.h"
-#include "fusewire/pipe/transport_choice.h"
-#include "fusewire/transport/interfaces.h"
+#include "fusewire/task/transport_choice.h"
 #include "fusewire/transport/listening.h"
 #include "fusewire/transport/socket_address.h"
 #include "fusewire/transport/transport.h"
@@ -66,7 +65,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   fusewire::TryAddress(text);
   fusewire::TryTable(text);
-  fusewire::pipe::TransportChoice wire;
-  (void)fusewire::pipe::TransportChoiceOf(text, &wire);
+  fusewire::task::TransportChoice wire;
+  (void)fusewire::task::TransportChoiceOf(text, &wire);
   return 0;
 }

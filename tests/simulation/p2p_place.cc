@@ -44,7 +44,7 @@ class LoopbackPlace final : public Place {
 
 class WirePlace final : public Place {
  public:
-  explicit WirePlace(pipe::TransportChoice wire) : wire_(wire) {}
+  explicit WirePlace(task::TransportChoice wire) : wire_(wire) {}
 
   std::unique_ptr<Endpoint> Open(EndpointOptions options) override {
     options.wire = wire_;
@@ -69,7 +69,7 @@ class WirePlace final : public Place {
 
  private:
   static constexpr const char* kHost = "127.0.0.1";
-  const pipe::TransportChoice wire_;
+  const task::TransportChoice wire_;
   std::map<std::string, transport::Address> addresses_;
 };
 
@@ -79,6 +79,6 @@ std::unique_ptr<Place> MakeLoopbackPlace(uint64_t seed, const transport::Loopbac
   return std::make_unique<LoopbackPlace>(seed, faults);
 }
 
-std::unique_ptr<Place> MakeWirePlace(pipe::TransportChoice wire) { return std::make_unique<WirePlace>(wire); }
+std::unique_ptr<Place> MakeWirePlace(task::TransportChoice wire) { return std::make_unique<WirePlace>(wire); }
 
 }  // namespace fusewire::p2p

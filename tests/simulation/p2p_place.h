@@ -11,7 +11,7 @@
 
 #include "fusewire/base/unique_function.h"
 #include "fusewire/p2p/p2p.h"
-#include "fusewire/pipe/transport_choice.h"
+#include "fusewire/task/transport_choice.h"
 #include "fusewire/transport/loopback/loopback.h"
 
 namespace fusewire::p2p {
@@ -37,6 +37,6 @@ class Place {
 };
 
 std::unique_ptr<Place> MakeLoopbackPlace(uint64_t seed, const transport::LoopbackFaults& faults);
-std::unique_ptr<Place> MakeWirePlace(pipe::TransportChoice wire);
+std::unique_ptr<Place> MakeWirePlace(task::TransportChoice wire);
 
 }  // namespace fusewire::p2p

@@ -302,10 +302,10 @@ int main(int argc, char** argv) {
   uint64_t seed = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1;
   uint64_t count = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
   fusewire::SetLogSink([](fusewire::LogLevel, const char*, void*) {}, nullptr);
-  fusewire::pipe::TransportChoice wire = fusewire::pipe::TransportChoice::kAuto;
+  fusewire::task::TransportChoice wire = fusewire::task::TransportChoice::kAuto;
   if (argc > 3) {
-    FUSEWIRE_CHECK(fusewire::pipe::TransportChoiceOf(argv[3], &wire));
-    const fusewire::Status status = fusewire::pipe::TryTransport(wire).status;
+    FUSEWIRE_CHECK(fusewire::task::TransportChoiceOf(argv[3], &wire));
+    const fusewire::Status status = fusewire::task::TryTransport(wire).status;
     if (!status.ok()) {
       std::printf("no %s here: %s\n", argv[3], status.ToString().c_str());
       return 77;

@@ -47,7 +47,7 @@ typedef struct fusewire_endpoint_options {
   const char* address;  // its host may be an interface
   const char* cluster;
   const char* secret;  // at least 16 bytes
-  const char* wire;    // auto, tcp, shm or ucx (pipe/transport_choice.h)
+  const char* wire;    // auto, tcp, shm or ucx (task/transport_choice.h)
   // All that does not go through shared memory is encrypted by TLS 1.3, if `certificate` is not null: every peer has to
   // show a certificate of an authority in `authorities`, with the name `peer_name` unless that is null; files in PEM.
   const char* certificate;

@@ -15,8 +15,8 @@
 #include "fusewire/p2p/op.h"
 #include "fusewire/p2p/peer.h"
 #include "fusewire/pipe/options.h"
-#include "fusewire/pipe/transport_choice.h"
 #include "fusewire/reactor/options.h"
+#include "fusewire/task/transport_choice.h"
 #include "fusewire/transport/address.h"
 #include "fusewire/transport/protection.h"
 #include "fusewire/transport/tcp/tcp_options.h"
@@ -43,7 +43,7 @@ namespace fusewire::p2p {
 struct EndpointOptions {
   pipe::Options pipe;  // pipe.name is the endpoint's
   reactor::PoolOptions pool;
-  pipe::TransportChoice wire = pipe::TransportChoice::kAuto;
+  task::TransportChoice wire = task::TransportChoice::kAuto;
   transport::TcpOptions tcp;
   transport::Protection protection;  // of all but shared memory
   Limits limits;

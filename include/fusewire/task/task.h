@@ -10,14 +10,13 @@
 
 #include "fusewire/base/status.h"
 #include "fusewire/pipe/options.h"
-#include "fusewire/pipe/transport_choice.h"
 #include "fusewire/reactor/options.h"
+#include "fusewire/task/transport_choice.h"
 #include "fusewire/transport/address.h"
 #include "fusewire/transport/protection.h"
 #include "fusewire/transport/tcp/tcp_options.h"
 
 namespace fusewire::pipe {
-class Acceptor;
 class PipeContext;
 }  // namespace fusewire::pipe
 
@@ -31,10 +30,12 @@ class Transport;
 
 namespace fusewire::task {
 
+class Acceptor;
+
 struct TaskOptions {
   pipe::Options pipe;
   reactor::PoolOptions pool;
-  pipe::TransportChoice wire = pipe::TransportChoice::kAuto;
+  TransportChoice wire = TransportChoice::kAuto;
   transport::TcpOptions tcp;
   transport::Protection protection;  // of all but shared memory
 };
@@ -61,7 +62,7 @@ class Task {
   bool may_share() const;
 
   // ---- for services, which include the headers of what they use ----
-  pipe::Acceptor& acceptor();
+  Acceptor& acceptor();
   pipe::PipeContext& context();
   reactor::Pool& pool();
   transport::Transport& transport();

@@ -54,7 +54,7 @@ TEST(MutexLock, GivesNothingBackTwice) {
   EXPECT_EQ(counter.count, 0);
 }
 
-TEST(CondVar, WakesWhoWaitsForAChange) {
+TEST(CondVar, WakesAThreadThatWaits) {
   Counter counter;
   std::thread other([&counter] {
     MutexLock lock(counter.mutex);

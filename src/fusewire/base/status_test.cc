@@ -42,7 +42,7 @@ TEST(Status, FactoriesGiveTheirCode) {
   EXPECT_STRNE(CodeName(static_cast<Code>(kCodeMax)), "unknown");
 }
 
-TEST(Status, SaysWhoWhatSinceWhenAndWhatNext) {
+TEST(Status, SaysPeerCauseAgeAndNextStep) {
   const Status status = Status::Unavailable("connection reset")
                             .Peer("ps:0 at 10.0.0.7:5555")
                             .Phase("reading")

@@ -61,7 +61,7 @@ TEST(Budget, HugeWishesDoNotRunOver) {
   EXPECT_EQ(budget.used_bytes(), 0u);
 }
 
-TEST(Budget, NobodyOvertakesWhoWaits) {
+TEST(Budget, KeepsTheOrderOfTheQueue) {
   Budget budget(100);
   ASSERT_TRUE(budget.TryReserve(90, &kAnna));
   EXPECT_FALSE(budget.TryReserve(50, &kBert));
@@ -73,7 +73,7 @@ TEST(Budget, NobodyOvertakesWhoWaits) {
   budget.Release(60);
 }
 
-TEST(Budget, WhoGivesUpLetsTheNextOnePass) {
+TEST(Budget, AWaiterThatGivesUpLetsTheNextOnePass) {
   Budget budget(100);
   ASSERT_TRUE(budget.TryReserve(90, &kAnna));
   EXPECT_FALSE(budget.TryReserve(50, &kBert));

@@ -80,9 +80,9 @@ int p2p::KeepError(const Status& status) {
 const char* fusewire_error(void) { return LastError().c_str(); }
 
 int fusewire_wire_try(const char* wire, char* description, size_t description_bytes) {
-  fusewire::pipe::TransportChoice named;
-  if (!fusewire::pipe::TransportChoiceOf(wire, &named)) return KeepError(NoWire(wire));
-  const fusewire::pipe::TransportTrial trial = fusewire::pipe::TryTransport(named);
+  fusewire::task::TransportChoice named;
+  if (!fusewire::task::TransportChoiceOf(wire, &named)) return KeepError(NoWire(wire));
+  const fusewire::task::TransportTrial trial = fusewire::task::TryTransport(named);
   if (description_bytes > 0) description[trial.says.copy(description, description_bytes - 1)] = 0;
   return trial.status.ok() ? 0 : KeepError(trial.status);
 }
@@ -109,7 +109,7 @@ int fusewire_endpoint_start(const fusewire_endpoint_options* said, fusewire_endp
   options.protection.checksums = said->checksums != 0;
   if (said->cluster != nullptr) options.pipe.cluster = said->cluster;
   if (said->secret != nullptr) options.pipe.secret = said->secret;
-  if (said->wire != nullptr && !fusewire::pipe::TransportChoiceOf(said->wire, &options.wire)) {
+  if (said->wire != nullptr && !fusewire::task::TransportChoiceOf(said->wire, &options.wire)) {
     return KeepError(NoWire(said->wire));
   }
   auto where = fusewire::transport::Address::Parse(said->address);

@@ -31,8 +31,9 @@ Core::Core(const pipe::Options& options, reactor::Reactor& home, const Limits& l
       self_{options.name, options.incarnation, Bounded(limits), EagerBytesMax(limits, options)},
       on_peer_(std::move(on_peer)),
       dial_(std::move(dial)),
-      peers_(self_, verbs_, *this),
-      table_(home, self_.limits, verbs_, [this](PeerLink* peer) { PumpWaiting(peer); }),
+      drain_("operations and connections of endpoint " + options.name),
+      peers_(self_, verbs_, *this, drain_),
+      table_(home, self_.limits, verbs_, drain_, [this](PeerLink* peer) { PumpWaiting(peer); }),
       sends_(options.limits, table_, verbs_),
       receives_(self_, options.limits, table_, verbs_),
       regions_(self_, options.limits, peers_, table_, verbs_) {}
@@ -43,7 +44,7 @@ Core::~Core() { peers_.Clear(); }
 
 void Core::Begin(Op* op) {
   FUSEWIRE_AT_HOME(home_);
-  Ends::Posting posting(table_.ends());
+  EndReports::Posting posting(table_.end_reports());
   if (!table_.Enter(op)) return;
   if (op->kind() == OpKind::kReceive) {
     receives_.Begin(static_cast<ReceiveOp*>(op));
@@ -56,7 +57,7 @@ void Core::Begin(Op* op) {
 
 void Core::OnMail(Op* op) {
   if (op->run.state == OpRun::State::kEndMailed) {
-    table_.ends().OnMail(op);
+    table_.end_reports().OnMail(op);
   } else {
     Begin(op);
   }
@@ -164,13 +165,7 @@ void Core::Close() {
   FUSEWIRE_AT_HOME(home_);
   peers_.Close();
   table_.Close();
-  Leave(false);
-}
-
-bool Core::Leave(bool at_once) {
-  FUSEWIRE_AT_HOME(home_);
-  bool left = table_.under_way() == 0;
-  return peers_.Leave(at_once) && left;
+  peers_.Leave(false);
 }
 
 void Core::Tell(PeerLink* peer, PeerEvent event, const Status& why) {

@@ -19,12 +19,12 @@
 #include "fusewire/p2p/op.h"
 #include "fusewire/p2p/op_table.h"
 #include "fusewire/p2p/peer_link.h"
-#include "fusewire/p2p/peers.h"
 #include "fusewire/p2p/receives.h"
 #include "fusewire/p2p/regions.h"
 #include "fusewire/p2p/sends.h"
 #include "fusewire/p2p/verbs.h"
 #include "fusewire/pipe/options.h"
+#include "fusewire/reactor/drain.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/wire/wire.h"
 
@@ -51,11 +51,13 @@ class Core final : private PeerHandler {
 
   // ---- peers, at home ----
   Result<PeerLink*> PeerNamed(const std::string& name);
-  // Ends all operations, and leaves.
+  // Ends all operations, and says goodbye to each peer once the small messages to it, whose operations have ended, no
+  // longer wait for credit.
   void Close();
-  // Says goodbye to each peer once the small messages to it, whose operations have ended, no longer wait for credit; or
-  // `at_once`. True: no operation and no pipe is left.
-  bool Leave(bool at_once);
+  // After Close: says goodbye at once.
+  void LeaveAtOnce() { peers_.Leave(true); }
+  // Of operations and pipes.
+  reactor::Drain& drain() { return drain_; }
 
   // ---- from lanes ----
   Result<pipe::Landing> OnHeader(Lane& lane, PeerLink& peer, const wire::FrameHeader& header, ConstBytes meta);
@@ -79,6 +81,7 @@ class Core final : private PeerHandler {
   const Self self_;
   OnPeer on_peer_;
   DialLane dial_;
+  reactor::Drain drain_;
   Verbs verbs_;
   Peers peers_;
   OpTable table_;

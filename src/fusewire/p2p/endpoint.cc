@@ -6,21 +6,16 @@
 #include "fusewire/base/check.h"
 #include "fusewire/p2p/core.h"
 #include "fusewire/p2p/lanes.h"
-#include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/reactor/reactor.h"
-#include "fusewire/reactor/waiter.h"
+#include "fusewire/task/acceptor.h"
 #include "fusewire/task/task.h"
 #include "fusewire/transport/transport.h"
 #include "fusewire/wire/p2p.h"
 
 namespace fusewire::p2p {
 namespace {
-
-// An endpoint that leaves checks this often whether the others have received its goodbye, once in each turn of the
-// loop; afterwards it naps between the checks.
-constexpr int kLooksAtOnce = 4;
 
 std::unique_ptr<pipe::Receiver> NewLane(Core& core, pipe::Pipe& pipe) {
   return std::make_unique<AcceptedLane>(core, pipe);
@@ -117,19 +112,10 @@ void Endpoint::Close() {
   home().Run([core] { core->Close(); });
   // Until the network has all that peers were told, or they have had their time to take it: as long for what they give
   // no credit for, and then for what a pipe has begun to send, and its goodbye.
-  Clock* clock = home().clock();
-  const int64_t goodbye_ns = context().options().goodbye_ns_max, began_ns = clock->NowNs();
-  const auto left = [&] {
-    bool all = false;
-    home().Run([&] { all = core->Leave(clock->NowNs() - began_ns >= goodbye_ns); });
-    return all;
-  };
-  for (int looks = 1; !left() && clock->NowNs() - began_ns < 2 * goodbye_ns; ++looks) {
-    if (looks < kLooksAtOnce) continue;
-    reactor::Waiter nap;
-    if (!home().Wait(&nap, AddNs(clock->NowNs(), kMillisecondNs)) && clock != Clock::Real()) break;
-  }
-  home().Run([core] { core->Leave(true); });
+  const int64_t goodbye_ns = context().options().goodbye_ns_max, began_ns = home().clock()->NowNs();
+  if (core->drain().Wait(home(), AddNs(began_ns, goodbye_ns)).ok()) return;
+  home().Run([core] { core->LeaveAtOnce(); });
+  (void)core->drain().Wait(home(), AddNs(began_ns, 2 * goodbye_ns));
 }
 
 const std::string& Endpoint::name() const { return impl_->core->self().name; }

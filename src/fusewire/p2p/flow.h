@@ -12,8 +12,7 @@
 namespace fusewire::p2p {
 
 // Decides whether the body of an offer goes with it, before the peer has requested it: as long as the peer's receives
-// were posted when our messages came. Pure.
-// Home: the endpoint's. Fails: never; a wrong guess costs the bytes on the wire, and a few offers later.
+// were posted when our messages came. A wrong guess costs the bytes on the wire, and a few offers later.
 class Pushes {
  public:
   // The most bytes that may be pushed and not answered.

@@ -38,6 +38,7 @@ class Lane {
   // As of a Pipe, in any state of the pipe.
   virtual void Abandon(uint64_t call) = 0;
   virtual void Close(Status why) = 0;
+  virtual void Leave(Status why) = 0;
 
   // A body begins. A pipe has at most two unfinished ones: a long one, and a short one between its chunks.
   Result<Arriving*> Take(uint64_t call);

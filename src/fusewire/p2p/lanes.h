@@ -26,6 +26,7 @@ class DialedLane final : public Lane, private pipe::LinkHandler {
   void Want() override { link_.Want(); }
   void Abandon(uint64_t call) override { link_.Abandon(wire::FrameKind::kMessage, call); }
   void Close(Status why) override { link_.Close(std::move(why)); }
+  void Leave(Status why) override { link_.Leave(std::move(why)); }
 
  private:
   void OnUp(const pipe::PeerInfo& peer, bool restarted) override;
@@ -46,6 +47,7 @@ class AcceptedLane final : public Lane, public pipe::Receiver {
   pipe::Pipe* pipe() override { return pipe_.open() ? &pipe_ : nullptr; }
   void Abandon(uint64_t call) override { pipe_.Abandon(wire::FrameKind::kMessage, call); }
   void Close(Status why) override { pipe_.Close(std::move(why)); }
+  void Leave(Status why) override { pipe_.Leave(std::move(why)); }
 
  private:
   pipe::FrameHandler* OnOpen(const pipe::PeerInfo& peer) override;

@@ -16,11 +16,10 @@
 
 namespace fusewire::p2p {
 
-// A message that came before its receive, with its bytes; or an offer that waits at its sender. The word is MPI's.
-// Home: the endpoint's. Owns: its bytes.
 class PeerLink;
 class ReceiveOp;
 
+// A message that came before its receive, with its bytes; or an offer that waits at its sender. The word is MPI's.
 struct UnexpectedMessage final : ListNode {
   PeerLink* peer = nullptr;
   uint64_t tag = 0;

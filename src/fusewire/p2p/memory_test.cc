@@ -172,7 +172,7 @@ TEST(Memory, UnconfirmedPutsEndWhenTheyHaveLeftAndErrorsComeAsEvents) {
   EXPECT_TRUE(pair.world.RunUntil([&] { return pair.world.tasks["a"].Count(PeerEvent::kRefused) == 1; }));
 }
 
-TEST(Memory, SignalsWakeThoseWhomTheyHaveReached) {
+TEST(Memory, SignalsWakeTheWaitsThatTheySatisfy) {
   Pair pair;
   AwaitOp three(pair.b, *pair.signal, 3), five(pair.b, *pair.signal, 5), nine(pair.b, *pair.signal, 9);
   nine.timeout_ns = 50 * kMillisecondNs;

@@ -166,7 +166,7 @@ TEST(Message, LargeOnesNeedNoRoundTripWhereReceivesHaveWaited) {
   EXPECT_TRUE(got == sent);
 }
 
-TEST(Message, WhoseBodyWasNotWantedIsSentAgainOrGivenUp) {
+TEST(Message, ARejectedBodyIsSentAgainOrGivenUp) {
   for (bool given_up : {false, true}) {
     Pair pair(5, Splitting());
     Trust(&pair);

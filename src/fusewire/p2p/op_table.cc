@@ -9,6 +9,7 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/p2p/matcher.h"
 #include "fusewire/p2p/regions.h"
+#include "fusewire/reactor/waiter.h"
 
 namespace fusewire::p2p {
 namespace {
@@ -87,8 +88,14 @@ unsigned Before(OpRun::State to) {
 
 }  // namespace
 
-OpTable::OpTable(reactor::Reactor& home, const Limits& limits, Verbs& verbs, OnRoom on_room)
-    : home_(home), limits_(limits), verbs_(verbs), on_room_(std::move(on_room)), ops_(limits.ops_max), ends_(home) {}
+OpTable::OpTable(reactor::Reactor& home, const Limits& limits, Verbs& verbs, reactor::Drain& drain, OnRoom on_room)
+    : home_(home),
+      limits_(limits),
+      verbs_(verbs),
+      drain_(drain),
+      on_room_(std::move(on_room)),
+      ops_(limits.ops_max),
+      end_reports_(home, drain) {}
 
 OpTable::~OpTable() { FUSEWIRE_CHECK(ops_.in_use() == 0); }
 
@@ -119,6 +126,7 @@ bool OpTable::Enter(Op* op) {
   FUSEWIRE_DCHECK(run.pushed == 0);
   FUSEWIRE_DCHECK(op->id() == 0);
   FUSEWIRE_DCHECK(!op->linked());
+  drain_.Open();
   run.status = Status::Ok();
   run.posted_ns = home_.now_ns();
   run.with = op->peer();
@@ -292,7 +300,7 @@ void OpTable::End(Op* op, const Status& status) {
   FUSEWIRE_DCHECK(run.pushed == 0 || op->kind() == OpKind::kSend);
   if (run.pushed > 0) run.with->flow.pushes.Ended(std::exchange(run.pushed, 0));
   Move(op, State::kEndMailed);
-  ends_.Report(op);
+  end_reports_.Report(op);
 }
 
 // Another message may be offered: the peer has answered this one, or will not.
@@ -374,6 +382,54 @@ void OpTable::Close() {
     Op* op = ops_.Find(name);
     if (op != nullptr) GiveUp(op, Status::Cancelled("the endpoint was closed"));
   }
+}
+
+// ---- reporting an end ----
+
+void EndReports::Report(Op* op) {
+  FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_DCHECK(op->run.state == OpRun::State::kEndMailed);
+  FUSEWIRE_DCHECK(op->id() == 0);
+  if (!posting_ || !op->then) {
+    Tell(op);
+    return;
+  }
+  later_.PushBack(op);
+  home_.FlushLater(this);
+}
+
+// A caller that only submits an operation may hold locks of its own: then the next thread that runs the loop runs
+// `then`.
+void EndReports::Flush() {
+  List<Op> now;
+  now.TakeAll(&later_);
+  while (Op* op = now.PopFront()) {
+    FUSEWIRE_DCHECK(op->then);
+    if (home_.handing_in()) {
+      home_.Post(static_cast<Mail*>(op));
+    } else {
+      OnMail(op);
+    }
+  }
+}
+
+void EndReports::OnMail(Op* op) {
+  FUSEWIRE_CHECK(op->run.state == OpRun::State::kEndMailed);
+  Tell(op);
+}
+
+void EndReports::Tell(Op* op) {
+  FUSEWIRE_DCHECK(op->run.in_pipe == 0);
+  FUSEWIRE_DCHECK(!op->linked());
+  op->run.state = OpRun::State::kIdle;
+  if (op->then) {
+    op->run.word.store(OpRun::kEnded, std::memory_order_release);
+    op->then();
+  } else {
+    uintptr_t waiter = op->run.word.exchange(OpRun::kEnded, std::memory_order_acq_rel);
+    if (waiter != OpRun::kPending) reinterpret_cast<reactor::Waiter*>(waiter)->Signal();
+  }
+  drain_.Close();  // the operation may be gone
 }
 
 }  // namespace fusewire::p2p

@@ -5,23 +5,59 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "fusewire/base/list.h"
 #include "fusewire/base/slots.h"
 #include "fusewire/base/status.h"
 #include "fusewire/base/unique_function.h"
-#include "fusewire/p2p/ends.h"
 #include "fusewire/p2p/lane.h"
 #include "fusewire/p2p/limits.h"
 #include "fusewire/p2p/op.h"
 #include "fusewire/p2p/peer_link.h"
 #include "fusewire/p2p/verbs.h"
 #include "fusewire/pipe/pipe.h"
+#include "fusewire/reactor/drain.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/wire/p2p.h"
 #include "fusewire/wire/wire.h"
 
 namespace fusewire::p2p {
+
+// Reports the end of an operation to its maker: once per Post, and never inside it.
+class EndReports final : private reactor::Flushable {
+ public:
+  // While one exists, an operation is being posted: `then` runs only when what was sent is on its way.
+  class Posting {
+   public:
+    explicit Posting(EndReports& ends) : end_reports_(ends), outer_(std::exchange(ends.posting_, true)) {}
+    ~Posting() { end_reports_.posting_ = outer_; }
+    Posting(const Posting&) = delete;
+    Posting& operator=(const Posting&) = delete;
+
+   private:
+    EndReports& end_reports_;
+    const bool outer_;
+  };
+
+  // `drain` counts the operations.
+  EndReports(reactor::Reactor& home, reactor::Drain& drain) : home_(home), drain_(drain) {}
+
+  // Of an operation that has left the op table and has its status.
+  void Report(Op* op);
+  // Of an operation that Report had sent as mail.
+  void OnMail(Op* op);
+
+ private:
+  void Flush() override;
+  void Tell(Op* op);
+
+  reactor::Reactor& home_;
+  reactor::Drain& drain_;
+  bool posting_ = false;
+  List<Op> later_;
+};
 
 class OpTable {
  public:
@@ -29,7 +65,8 @@ class OpTable {
   // A peer takes offers again, and operations wait for that.
   using OnRoom = UniqueFunction<void(PeerLink* peer)>;
 
-  OpTable(reactor::Reactor& home, const Limits& limits, Verbs& verbs, OnRoom on_room);
+  // `drain` counts the operations.
+  OpTable(reactor::Reactor& home, const Limits& limits, Verbs& verbs, reactor::Drain& drain, OnRoom on_room);
   ~OpTable();
 
   // ---- beginning ----
@@ -64,7 +101,6 @@ class OpTable {
   Op* FindOf(uint64_t name, OpKind kind, const PeerLink& peer) const;
   std::vector<uint64_t> Names() const { return ops_.Names(); }
   bool Needs(const PeerLink& peer) const;
-  uint32_t under_way() const { return ops_.in_use() + ends_.waiting(); }
 
   // ---- ending ----
   void End(Op* op, const Status& status);
@@ -75,7 +111,7 @@ class OpTable {
   void OnCancelWanted(uint64_t name);
   // Ends all operations; from now on none begins.
   void Close();
-  Ends& ends() { return ends_; }
+  EndReports& end_reports() { return end_reports_; }
 
  private:
   static void Move(Op* op, State to);
@@ -86,9 +122,10 @@ class OpTable {
   reactor::Reactor& home_;
   const Limits& limits_;
   Verbs& verbs_;
+  reactor::Drain& drain_;
   OnRoom on_room_;
   Slots<Op, 31> ops_;  // an id leaves bit 63 free, which says in a frame whose table the id is from
-  Ends ends_;
+  EndReports end_reports_;
   bool closed_ = false;
 };
 

@@ -7,9 +7,16 @@
 #include "fusewire/base/check.h"
 
 namespace fusewire::p2p {
+namespace {
 
-PeerLink::PeerLink(const Self& self, Verbs& verbs, PeerHandler& handler, std::string name)
-    : Peer(std::move(name)), self_(self), verbs_(verbs), handler_(handler), description_(name_) {}
+Status WasClosed() {
+  return Status::Unavailable("the endpoint was closed").Next("nothing, if its task was meant to end");
+}
+
+}  // namespace
+
+PeerLink::PeerLink(const Self& self, Verbs& verbs, PeerHandler& handler, reactor::Drain& drain, std::string name)
+    : Peer(std::move(name)), self_(self), verbs_(verbs), handler_(handler), drain_(drain), description_(name_) {}
 
 PeerLink::~PeerLink() {
   // First: operations end while the lanes go, and their errors name this peer.
@@ -33,16 +40,16 @@ void PeerLink::Want() {
   if (active_ == nullptr && dialed_ != nullptr) dialed_->Want();
 }
 
-bool PeerLink::Leave(bool at_once, const Status& why) {
-  const auto holds_back = [at_once](Lane* lane) {
-    return !at_once && lane->pipe() != nullptr && lane->pipe()->holds_express_back();
-  };
-  std::vector<Lane*> open = open_;
-  for (Lane* lane : open) {
-    if (!holds_back(lane)) lane->Close(why);
+void PeerLink::Leave(bool at_once, const Status& why) {
+  std::vector<Lane*> lanes = open_;
+  if (dialed_ != nullptr) lanes.push_back(dialed_.get());  // it may be connecting
+  for (Lane* lane : lanes) {
+    if (at_once) {
+      lane->Close(why);
+    } else {
+      lane->Leave(why);
+    }
   }
-  if (dialed_ != nullptr && !holds_back(dialed_.get())) dialed_->Close(why);
-  return open_.empty();
 }
 
 void PeerLink::AbandonRegion(uint64_t region, const Status& why) {
@@ -55,6 +62,7 @@ void PeerLink::AbandonRegion(uint64_t region, const Status& why) {
 void PeerLink::OnLaneOpen(Lane* lane) {
   FUSEWIRE_DCHECK(std::find(open_.begin(), open_.end(), lane) == open_.end());
   open_.push_back(lane);
+  drain_.Open();
   if (met_ != lane->info.incarnation) {
     met_ = lane->info.incarnation;
     used_ = lost_ = 0;
@@ -133,7 +141,11 @@ void PeerLink::Use(Lane* lane, uint64_t count) {
 }
 
 void PeerLink::OnLaneClosed(Lane* lane, const Status& why) {
-  open_.erase(std::remove(open_.begin(), open_.end(), lane), open_.end());
+  const auto place = std::find(open_.begin(), open_.end(), lane);
+  if (place != open_.end()) {
+    open_.erase(place);
+    drain_.Close();
+  }
   for (Arriving& one : lane->arriving) {
     if (one.used && one.unexpected != nullptr) handler_.OnUnexpectedLost(one.unexpected);
     one.used = false;
@@ -159,6 +171,40 @@ void PeerLink::OnDialFailed(const Status& why) {
   last_failure_ = why;
   handler_.OnDialFailed(this, why);
   if (handler_.Needs(*this)) Want();
+}
+
+// ---- the peers of an endpoint ----
+
+Result<PeerLink*> Peers::Named(const std::string& name) {
+  // A peer may still have been greeting when we closed: its pipe must not begin again.
+  if (closed_) return WasClosed();
+  auto found = peers_.find(name);
+  if (found != peers_.end()) return found->second.get();
+  if (name.empty() || name == self_.name) {
+    return Status::Refused(name.empty() ? "name: the peer has none" : "name: the peer has our own, \"" + name + "\"")
+        .Phase("greeting")
+        .Next("give every endpoint a name of its own");
+  }
+  if (peers_.size() >= self_.limits.peers_max) {
+    return Status::Overloaded("peers_max (" + std::to_string(self_.limits.peers_max) + ") is reached")
+        .Phase("greeting")
+        .Next("raise Limits::peers_max, or use fewer names");
+  }
+  return (peers_[name] = std::make_unique<PeerLink>(self_, verbs_, handler_, drain_, name)).get();
+}
+
+void Peers::Clear() {
+  FUSEWIRE_DCHECK(closed_);
+  peers_.clear();
+}
+
+void Peers::Leave(bool at_once) {
+  FUSEWIRE_DCHECK(closed_);
+  for (auto& [name, peer] : peers_) peer->Leave(at_once, WasClosed());
+}
+
+void Peers::AbandonRegion(uint64_t region, const Status& why) {
+  for (auto& [name, peer] : peers_) peer->AbandonRegion(region, why);
 }
 
 }  // namespace fusewire::p2p

@@ -6,17 +6,20 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "fusewire/base/list.h"
+#include "fusewire/base/status.h"
 #include "fusewire/p2p/flow.h"
 #include "fusewire/p2p/lane.h"
 #include "fusewire/p2p/limits.h"
 #include "fusewire/p2p/op.h"
 #include "fusewire/p2p/peer.h"
 #include "fusewire/p2p/verbs.h"
+#include "fusewire/reactor/drain.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire::p2p {
@@ -50,7 +53,8 @@ class PeerHandler {
 
 class PeerLink final : public Peer {
  public:
-  PeerLink(const Self& self, Verbs& verbs, PeerHandler& handler, std::string name);
+  // `drain` counts its pipes.
+  PeerLink(const Self& self, Verbs& verbs, PeerHandler& handler, reactor::Drain& drain, std::string name);
   ~PeerLink();
 
   // At home. It is dialled at this address from now on.
@@ -61,8 +65,8 @@ class PeerLink final : public Peer {
   // At home. The lane in use, or null; its pipe, if that is open.
   Lane* lane() { return active_; }
   pipe::Pipe* pipe() { return active_ != nullptr ? active_->pipe() : nullptr; }
-  // Closes its pipes; one that still holds small messages back only if `at_once`. True: no pipe is left.
-  bool Leave(bool at_once, const Status& why);
+  // At home. Closes its pipes; `at_once`: also those that still hold small messages back.
+  void Leave(bool at_once, const Status& why);
   void AbandonRegion(uint64_t region, const Status& why);
   // For errors and logs: "b (10.0.0.7:5555)".
   const std::string& description() const { return description_; }
@@ -87,6 +91,7 @@ class PeerLink final : public Peer {
   const Self& self_;
   Verbs& verbs_;
   PeerHandler& handler_;
+  reactor::Drain& drain_;
   std::unique_ptr<Lane> dialed_;
   std::string dialed_address_;
   std::vector<std::unique_ptr<Lane>> retired_;  // to older addresses
@@ -97,6 +102,32 @@ class PeerLink final : public Peer {
   uint64_t lost_ = 0;  // count of the last "use" whose pipe is gone
   std::string description_;
   Status last_failure_;
+};
+
+// The peers of an endpoint, by name. They live as long as it does. Named says why a name is refused.
+class Peers {
+ public:
+  Peers(const Self& self, Verbs& verbs, PeerHandler& handler, reactor::Drain& drain)
+      : self_(self), verbs_(verbs), handler_(handler), drain_(drain) {}
+
+  // The peer of this name; a new one, if there is none yet.
+  Result<PeerLink*> Named(const std::string& name);
+  // From now on Named fails.
+  void Close() { closed_ = true; }
+  // Closes the pipes of all peers; see PeerLink::Leave.
+  void Leave(bool at_once);
+  // Destroys all peers. Their pipes give back the memory that ending operations still wait for.
+  void Clear();
+  // Drops what is landing in this region.
+  void AbandonRegion(uint64_t region, const Status& why);
+
+ private:
+  const Self& self_;
+  Verbs& verbs_;
+  PeerHandler& handler_;
+  reactor::Drain& drain_;
+  std::map<std::string, std::unique_ptr<PeerLink>> peers_;
+  bool closed_ = false;
 };
 
 }  // namespace fusewire::p2p

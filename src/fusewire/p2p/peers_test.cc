@@ -52,7 +52,7 @@ TEST(Peers, TwoThatDialEachOtherEndWithOnePipe) {
 
 // The last messages of an endpoint arrive, even if the second of the two pipes opens only after it has closed and is
 // faster.
-TEST(Peers, WhoLeavesHurtsNobodyWhoStillReads) {
+TEST(Peers, LeavingLosesNothingForAPeerThatStillReads) {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     P2pWorld world(seed);
     Endpoint& a = world.Add("a");
@@ -157,7 +157,7 @@ TEST(Peers, WhatWasMeantForTheOldOneNeverReachesTheNew) {
   EXPECT_EQ(got.substr(0, text.size()), text);
 }
 
-TEST(Peers, CutsAreMendedByWhoeverNeedsIt) {
+TEST(Peers, ReconnectsAfterCutsWhenNeeded) {
   P2pWorld world;
   world.Add("a");
   world.Add("b");

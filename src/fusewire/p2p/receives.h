@@ -15,13 +15,35 @@
 #include "fusewire/p2p/op.h"
 #include "fusewire/p2p/op_table.h"
 #include "fusewire/p2p/peer_link.h"
-#include "fusewire/p2p/unexpected.h"
 #include "fusewire/p2p/verbs.h"
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/wire/p2p.h"
 #include "fusewire/wire/wire.h"
 
 namespace fusewire::p2p {
+
+// Unexpected messages, which wait until a receive asks for them, and the credit that they cost their senders. The
+// matcher owns the messages. Spend fails when a peer spends more credit than it has.
+class Unexpected {
+ public:
+  Unexpected(const Self& self, Matcher& matcher, Verbs& verbs) : self_(self), matcher_(matcher), verbs_(verbs) {}
+
+  // A small message comes, and spends its sender's credit.
+  Status Spend(PeerLink& peer, const wire::P2pMessage& message, uint64_t bytes, uint64_t* cost);
+  // Gives credit back. It is sent to the peer once it is worth a frame.
+  void Owe(PeerLink* peer, uint64_t cost);
+  // Adds a message behind the others.
+  UnexpectedMessage* Add(PeerLink& peer, const wire::P2pMessage& message, uint64_t bytes, uint64_t cost);
+  void Forget(UnexpectedMessage* unexpected);
+  // Of a peer that is gone: the offers, which waited at their sender; or all.
+  void ForgetOffersOf(const PeerLink* peer);
+  void ForgetAllOf(const PeerLink* peer);
+
+ private:
+  const Self& self_;
+  Matcher& matcher_;
+  Verbs& verbs_;
+};
 
 class Receives {
  public:

@@ -15,7 +15,7 @@
 #include "fusewire/p2p/lane.h"
 #include "fusewire/p2p/op.h"
 #include "fusewire/p2p/op_table.h"
-#include "fusewire/p2p/peers.h"
+#include "fusewire/p2p/peer_link.h"
 #include "fusewire/p2p/verbs.h"
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/wire/p2p.h"
@@ -24,7 +24,7 @@
 namespace fusewire::p2p {
 
 // The state of a Signal: its counter, and the operations that wait for it.
-// Home: the endpoint's; the value may be read on any thread. Owns: nothing; the Signal owns it.
+// Any thread may read the value. The Signal owns it.
 struct SignalState {
   uint64_t name = 0;
   std::atomic<uint64_t> value{0};

@@ -7,21 +7,21 @@
 #include <thread>
 
 #include "fusewire/p2p/world_test.h"
-#include "fusewire/pipe/wires_test.h"
 #include "fusewire/reactor/reactor.h"
+#include "fusewire/task/wires_test.h"
 
 namespace fusewire::p2p {
 namespace {
 
-class Threads : public pipe::OverWires {};
+class Threads : public task::OverWires {};
 
 struct Two {
   explicit Two(const EndpointOptions& options) : a(Start("a", options)), b(Start("b", options)) {
     to_b = a->Connect("b", b->address()).value();
     to_a = b->Connect("a", a->address()).value();
   }
-  explicit Two(pipe::TransportChoice wire) : Two(Over(wire)) {}
-  static EndpointOptions Over(pipe::TransportChoice wire) {
+  explicit Two(task::TransportChoice wire) : Two(Over(wire)) {}
+  static EndpointOptions Over(task::TransportChoice wire) {
     EndpointOptions options;
     options.wire = wire;
     return options;
@@ -190,7 +190,7 @@ TEST_P(Threads, ClosingEndsAllThatIsUnderWay) {
 
 // Small sends end as soon as they are copied. An endpoint that closes then waits for a peer that has not read them yet
 // and that sends something before it does.
-void LeaveBehind(pipe::TransportChoice wire, int messages) {
+void LeaveBehind(task::TransportChoice wire, int messages) {
   constexpr int64_t kPauseNs = 20 * kMillisecondNs;
   EndpointOptions options = Two::Over(wire);
   options.limits.unexpected_bytes_max = 8 << 20;

@@ -8,7 +8,6 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/buffer/buffer.h"
-#include "fusewire/p2p/segments.h"
 #include "fusewire/wire/meta.h"
 #include "fusewire/wire/wire.h"
 

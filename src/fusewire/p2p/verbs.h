@@ -4,17 +4,54 @@
 // more small messages.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <vector>
 
 #include "fusewire/base/bytes.h"
+#include "fusewire/base/check.h"
 #include "fusewire/base/status.h"
 #include "fusewire/p2p/lane.h"
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/wire/p2p.h"
 
 namespace fusewire::p2p {
+
+// The sum of the sizes.
+template <class Segment>
+uint64_t TotalOf(const std::vector<Segment>& segments) {
+  uint64_t sum = 0;
+  for (const Segment& segment : segments) sum += segment.size;
+  return sum;
+}
+
+// Copies `from` into the segments, one after the other. They must have room for it.
+inline void Scatter(ConstBytes from, const std::vector<Bytes>& segments) {
+  FUSEWIRE_DCHECK(from.size <= TotalOf(segments));
+  for (const Bytes& segment : segments) {
+    size_t size = std::min(segment.size, from.size);
+    if (size == 0) continue;
+    CopyBytes(segment, from.Sub(0, size));
+    from = from.From(size);
+  }
+  FUSEWIRE_DCHECK(from.empty());
+}
+
+// Sets `front` to the first `bytes` of the segments, without empty ones.
+inline void TakeFront(const std::vector<Bytes>& segments, uint64_t bytes, std::vector<Bytes>* front) {
+  FUSEWIRE_DCHECK(bytes <= TotalOf(segments));
+  front->clear();
+  for (const Bytes& segment : segments) {
+    if (bytes == 0) break;
+    if (segment.size == 0) continue;
+    auto size = static_cast<size_t>(std::min<uint64_t>(segment.size, bytes));
+    front->push_back(segment.Sub(0, size));
+    bytes -= size;
+  }
+  FUSEWIRE_DCHECK(bytes == 0);
+}
 
 // Up to this size a payload travels in the head: one copy, no segments.
 constexpr uint64_t kInlineBytes = 2048;

@@ -450,7 +450,7 @@ TEST_F(Attack, AWelcomeInPlaceOfTheChallengeIsWorthNothing) {
 }
 
 // A stranger that only dials receives nothing that depends on the secret: as many random bytes with any secret.
-TEST_F(Attack, WhoOnlyDialsGetsNothingToTryGuessesOn) {
+TEST_F(Attack, ADialerGetsNothingToTestGuessesOn) {
   Side acceptor(Role::kAcceptor, OptionsOf("ps:0", "s")), other(Role::kAcceptor, OptionsOf("ps:0", "s"));
   acceptor.Hear(said_[0]);
   other.Hear(said_[0]);

@@ -4,8 +4,13 @@
 // Home: the pipe's. Owns: times. Fails: never; Look says what it sees.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
+
+#include "fusewire/base/check.h"
+#include "fusewire/base/clock.h"
 
 namespace fusewire::pipe {
 
@@ -25,18 +30,36 @@ class Heartbeat {
     suspect_ = false;
   }
   // It answers a ping: how long that took; nothing, if it is not the ping that waits for its answer.
-  std::optional<int64_t> OnPong(uint64_t call, int64_t now_ns);
+  std::optional<int64_t> OnPong(uint64_t call, int64_t now_ns) {
+    if (pinged_ns_ == 0 || call != static_cast<uint64_t>(pinged_ns_)) return std::nullopt;
+    FUSEWIRE_DCHECK(pinged_ns_ <= now_ns);
+    return now_ns - std::exchange(pinged_ns_, 0);
+  }
 
-  Peer Look(int64_t now_ns);
+  Peer Look(int64_t now_ns) {
+    FUSEWIRE_DCHECK(heard_ns_ <= now_ns);
+    if (silent_ns(now_ns) < silent_ns_max_) return Peer::kHeard;
+    return std::exchange(suspect_, true) ? Peer::kSilent : Peer::kSuspect;
+  }
   // Of a ping that is due: what the answer will repeat. `wrote_ns`: when we last wrote anything.
-  std::optional<uint64_t> Ping(int64_t now_ns, int64_t wrote_ns);
+  std::optional<uint64_t> Ping(int64_t now_ns, int64_t wrote_ns) {
+    FUSEWIRE_DCHECK(wrote_ns <= now_ns);
+    if (now_ns - wrote_ns < PeriodNs() / 2 && silent_ns(now_ns) < PeriodNs()) return std::nullopt;
+    if (pinged_ns_ == 0) pinged_ns_ = now_ns;
+    return static_cast<uint64_t>(pinged_ns_);
+  }
   // How many messages have come and gone in all: whether that is what it was the last time.
-  bool IsIdle(uint64_t messages);
+  bool IsIdle(uint64_t messages) {
+    FUSEWIRE_DCHECK(messages_at_look_ <= messages);
+    return std::exchange(messages_at_look_, messages) == messages;
+  }
   int64_t silent_ns(int64_t now_ns) const { return now_ns - heard_ns_; }
   // When to look first, when to look next, and when to look again at a suspect.
   int64_t PeriodNs() const { return silent_ns_max_ / 4; }
-  int64_t NextLookNs(int64_t now_ns) const;
-  static int64_t SecondLookNs();
+  int64_t NextLookNs(int64_t now_ns) const {
+    return std::min(PeriodNs(), std::max<int64_t>(silent_ns_max_ - silent_ns(now_ns), kMillisecondNs));
+  }
+  static int64_t SecondLookNs() { return 50 * kMillisecondNs; }
 
  private:
   const int64_t silent_ns_max_;

@@ -7,12 +7,17 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
-#include "fusewire/pipe/message.h"
+#include "fusewire/pipe/pipe_handler.h"
 #include "fusewire/wire/hello.h"
 #include "fusewire/wire/meta.h"
 
 namespace fusewire::pipe {
 namespace {
+
+// How often a peer that waits for our budget is looked at again.
+constexpr int64_t kRegrantNs = 2 * kMillisecondNs;
+// How often a pipe that holds a share of the budget looks whether others wait for it.
+constexpr int64_t kLookNs = 20 * kMillisecondNs;
 
 uint64_t LargestMessage(const wire::Limits& limits) {
   return wire::kHeaderBytes + limits.meta_bytes_max + limits.body_bytes_max + limits.chunk_bytes_max;
@@ -20,15 +25,29 @@ uint64_t LargestMessage(const wire::Limits& limits) {
 
 }  // namespace
 
-Intake::Intake(const Options& options, reactor::Reactor& home, Sender& sender, Grants& grants, Heartbeat& heartbeat,
-               PipeStats& stats)
-    : options_(options),
+Intake::Intake(PipeContext& context, reactor::Reactor& home, Sender& sender, Heartbeat& heartbeat, PipeStats& stats,
+               OnStuck on_stuck)
+    : context_(context),
       home_(home),
       sender_(sender),
-      grants_(grants),
       heartbeat_(heartbeat),
       stats_(stats),
-      reader_(options.limits, this) {}
+      on_stuck_(std::move(on_stuck)),
+      reader_(context.options().limits, this),
+      window_(0, &context.receive_budget()),
+      pieces_(&context.receive_budget()),
+      recall_(context.options().silent_ns_max),
+      again_([this] { sender_.FlushSoon(); }),
+      look_([this] { LookAtPeer(); }) {}
+
+Intake::~Intake() { context_.ReturnWindow(window_bytes_.value_or(0)); }
+
+std::optional<uint64_t> Intake::TakeWindow() {
+  FUSEWIRE_CHECK(!window_bytes_.has_value());
+  window_bytes_ = context_.TakeWindow();
+  window_.Open(window_bytes_.value_or(0));
+  return window_bytes_;
+}
 
 void Intake::Open(uint32_t chunk_bytes, FrameHandler* messages) {
   FUSEWIRE_CHECK(messages != nullptr);
@@ -41,17 +60,17 @@ void Intake::Open(uint32_t chunk_bytes, FrameHandler* messages) {
 
 void Intake::Close() {
   messages_ = nullptr;
-  grants_.window().Close();
+  window_.Close();
+  reactor::Reactor::Disarm(&again_);
+  reactor::Reactor::Disarm(&look_);
 }
 
-size_t Intake::Landing(Bytes* parts, size_t parts_max) const { return open() ? reader_.Landing(parts, parts_max) : 0; }
+// ---- what the reader has found ----
 
-size_t Intake::LookAhead() const { return open() ? reader_.LookAhead() : wire::kGreetingBytesMax; }
-
-Result<pipe::Landing> Intake::OnHeader(const wire::FrameHeader& header, ConstBytes meta) {
-  if (!open()) return pipe::Landing::Discard();  // the receiver closed us in the middle of a read
-  FUSEWIRE_TRY(grants_.window().OnReceived(WindowCost(header)));
-  if (header.segments > 1) FUSEWIRE_TRY(grants_.pieces().OnReceived(header.segments));
+Result<Landing> Intake::OnHeader(const wire::FrameHeader& header, ConstBytes meta) {
+  if (!open()) return Landing::Discard();  // the receiver closed us in the middle of a read
+  FUSEWIRE_TRY(window_.OnReceived(WindowCost(header)));
+  if (header.segments > 1) FUSEWIRE_TRY(pieces_.OnReceived(header.segments));
   return messages_->OnHeader(header, meta);
 }
 
@@ -67,11 +86,11 @@ Status Intake::OnControl(const wire::FrameHeader& header, ConstBytes meta) {
   switch (header.kind) {
     case wire::FrameKind::kCredit: return sender_.OnCredit(header.call);
     case wire::FrameKind::kWant:
-      grants_.window().OnWant(header.call, LargestMessage(options_.limits));
+      window_.OnWant(header.call, LargestMessage(context_.options().limits));
       sender_.FlushSoon();
       return Status::Ok();
     case wire::FrameKind::kReturn:
-      FUSEWIRE_TRY(grants_.window().OnReturn(header.call));
+      FUSEWIRE_TRY(window_.OnReturn(header.call));
       sender_.FlushSoon();
       return Status::Ok();
     case wire::FrameKind::kRecall: sender_.OnRecall(); return Status::Ok();
@@ -96,6 +115,46 @@ void Intake::OnGoodbye(const wire::FrameHeader& header, ConstBytes meta) {
   Close();
 }
 
+// ---- credit ----
+
+void Intake::Consume(const wire::FrameHeader& header) {
+  FUSEWIRE_AT_HOME(home_);
+  window_.Consume(WindowCost(header));
+  pieces_.Consume(header.segments);
+  sender_.FlushSoon();
+}
+
+void Intake::SendGrant() {
+  FUSEWIRE_AT_HOME(home_);
+  FUSEWIRE_DCHECK(window_bytes_.has_value());
+  uint64_t grant = window_.TakeGrant();
+  if (grant > 0) sender_.AppendControl(wire::FrameKind::kCredit, 0, grant);
+  if (window_.reserved_bytes() > 0 && !look_.armed()) home_.Arm(&look_, kLookNs);
+  if (!window_.waiting() || again_.armed()) return;
+  stats_.budget_stalls.Add();
+  home_.Arm(&again_, kRegrantNs);
+}
+
+void Intake::LookAtPeer() {
+  const bool wanted = window_.IsWanted();
+  const uint64_t arriving = reader_.Arriving();
+  const uint64_t held = window_.HeldByPeer(arriving);
+  if (recall_.Look(held, window_.MovedBytes(arriving), wanted, home_.now_ns())) {
+    on_stuck_(Status::Overloaded("the peer neither uses nor gives back " + std::to_string(held) +
+                                 " bytes of credit that others wait for")
+                  .Phase("recalling credit")
+                  .AgeMs(recall_.waited_ns() / kMillisecondNs)
+                  .Next("look at the peer: it may be overloaded, or not ours; raise receive_budget_bytes if its "
+                        "network is this slow"));
+    return;
+  }
+  // Again and again: what it cannot give now it may give soon.
+  if (wanted && window_.HasSpareCredit()) sender_.AppendControl(wire::FrameKind::kRecall, 0, 0);
+  if (window_.reserved_bytes() > 0) home_.Arm(&look_, kLookNs);
+}
+
+// ---- time ----
+
 // A meta is checked when it is complete; if its length was bent on the way, that never happens, and heartbeats fall
 // into it one by one.
 Status Intake::CheckMetaGrows(int64_t now_ns) {
@@ -103,15 +162,8 @@ Status Intake::CheckMetaGrows(int64_t now_ns) {
   bool same = std::exchange(meta_at_check_, coming) == coming && coming != 0;
   if (!same) meta_since_ns_ = now_ns;
   int64_t age_ns = now_ns - meta_since_ns_;
-  if (age_ns < options_.silent_ns_max) return Status::Ok();
+  if (age_ns < context_.options().silent_ns_max) return Status::Ok();
   return Status::Corrupt("a frame whose head does not come to its end").AgeMs(age_ns / kMillisecondNs);
-}
-
-void Intake::Consume(const wire::FrameHeader& header) {
-  FUSEWIRE_AT_HOME(home_);
-  grants_.window().Consume(WindowCost(header));
-  grants_.pieces().Consume(header.segments);
-  sender_.FlushSoon();
 }
 
 }  // namespace fusewire::pipe

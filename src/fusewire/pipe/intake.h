@@ -1,23 +1,26 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The receiving side of a pipe: bytes become frames, messages land where their receiver wants them and are counted
-// against the credit, and the peer's frames about credit and its being alive go to the part that they are about.
-// Home: the pipe's. Owns: the frame that is coming in, and the credit that the peer has. Fails: with what the peer, or
-// the receiver, did wrong; for good.
+// The receiving side of a pipe. Bytes go one way: reader, intake, the receiver of messages. What comes is counted
+// against the peer's credit; credit is granted from the standing window and the budget, and recalled while others wait
+// for the budget and the peer does not use it. The peer's frames about our credit and its being alive go to the part
+// that they are about.
+// Home: the pipe's. Owns: the frame that is coming in, and the pipe's part of the window budget and of the receive
+// budget. Fails: with what the peer, or the receiver, did wrong, for good; or through `on_stuck`, if the peer keeps
+// credit that others wait for, or sends what it has begun too slowly.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
-#include "fusewire/pipe/frame_handler.h"
+#include "fusewire/base/unique_function.h"
 #include "fusewire/pipe/frame_reader.h"
-#include "fusewire/pipe/grants.h"
 #include "fusewire/pipe/heartbeat.h"
-#include "fusewire/pipe/landing.h"
-#include "fusewire/pipe/options.h"
-#include "fusewire/pipe/pipe_stats.h"
+#include "fusewire/pipe/pipe_context.h"
+#include "fusewire/pipe/pipe_handler.h"
 #include "fusewire/pipe/sender.h"
+#include "fusewire/pipe/window.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/wire/wire.h"
 
@@ -25,23 +28,24 @@ namespace fusewire::pipe {
 
 class Intake final : private FrameSink {
  public:
-  // All references outlive it.
-  Intake(const Options& options, reactor::Reactor& home, Sender& sender, Grants& grants, Heartbeat& heartbeat,
-         PipeStats& stats);
+  using OnStuck = UniqueFunction<void(Status why)>;
+  // All references outlive it. `on_stuck` comes from a timer.
+  Intake(PipeContext& context, reactor::Reactor& home, Sender& sender, Heartbeat& heartbeat, PipeStats& stats,
+         OnStuck on_stuck);
+  ~Intake();
+  Intake(const Intake&) = delete;
+  Intake& operator=(const Intake&) = delete;
 
+  // Once: the pipe's part of the window budget, if there is one left. Nothing has been received yet.
+  std::optional<uint64_t> TakeWindow();
+  bool has_window() const { return window_bytes_.has_value(); }
   // The greeting is over; what comes from now on is for `messages`.
   void Open(uint32_t chunk_bytes, FrameHandler* messages);
-  // Later bytes are discarded.
+  // Later bytes are discarded, and nothing is granted any more.
   void Close();
 
-  // As in transport::ConnectionHandler. Not before Open, apart from LookAhead.
-  size_t Landing(Bytes* parts, size_t parts_max) const;
-  size_t LookAhead() const;
-  // Of a body that has begun, what has not come yet.
-  uint64_t Expected() const { return open() ? reader_.Expected() : 0; }
-  uint64_t Arriving() const { return reader_.Arriving(); }
-  Status OnLanded(size_t bytes) { return reader_.OnLanded(bytes); }
-  Status OnBytes(ConstBytes bytes) { return reader_.OnBytes(bytes); }
+  // Takes what comes in, from Open on.
+  FrameReader& reader() { return reader_; }
   // Not ok: the peer has said goodbye, with this reason.
   const Status& goodbye() const { return goodbye_; }
   // At times: whether what comes in makes sense.
@@ -49,26 +53,36 @@ class Intake final : private FrameSink {
 
   // See Pipe.
   void Consume(const wire::FrameHeader& header);
-  bool IsFilling(wire::FrameKind kind, uint64_t call) const { return reader_.IsFilling(kind, call); }
-  void Abandon(wire::FrameKind kind, uint64_t call) { reader_.Abandon(kind, call); }
+  const ReceiveWindow& window() const { return window_; }
+  // Sends what there is to grant. At the end of a turn in which something was consumed or asked for.
+  void SendGrant();
+  // No message has come or gone for a while.
+  void Rest() { window_.Rest(); }
 
  private:
   bool open() const { return messages_ != nullptr; }
   // FrameSink
-  Result<pipe::Landing> OnHeader(const wire::FrameHeader& header, ConstBytes meta) override;
+  Result<Landing> OnHeader(const wire::FrameHeader& header, ConstBytes meta) override;
   Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes view) override;
   Status OnControl(const wire::FrameHeader& header, ConstBytes meta) override;
   void OnGoodbye(const wire::FrameHeader& header, ConstBytes meta);
+  void LookAtPeer();
 
-  const Options& options_;
+  PipeContext& context_;
   reactor::Reactor& home_;
   Sender& sender_;
-  Grants& grants_;
   Heartbeat& heartbeat_;
   PipeStats& stats_;
+  OnStuck on_stuck_;
   FrameHandler* messages_ = nullptr;  // while it is open
   FrameReader reader_;
   Status goodbye_;
+  std::optional<uint64_t> window_bytes_;  // our part of the window budget, if there was one
+  ReceiveWindow window_;
+  Pieces pieces_;
+  Recall recall_;
+  reactor::Timer again_;        // while the peer waits for our budget
+  reactor::Timer look_;         // while we hold a share of it: do others wait?
   uint64_t meta_at_check_ = 0;  // which frame's meta was coming in when we last looked, counted from 1; or 0
   int64_t meta_since_ns_ = 0;   // when we first looked and it was
 };

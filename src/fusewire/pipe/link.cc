@@ -102,11 +102,20 @@ void Link::Failed(Status why, bool was_up) {
 }
 
 void Link::Close(Status why) {
+  StopDialing();
+  if (pipe_ != nullptr) pipe_->Close(std::move(why));
+}
+
+void Link::Leave(Status why) {
+  StopDialing();
+  if (pipe_ != nullptr) pipe_->Leave(std::move(why));
+}
+
+void Link::StopDialing() {
   FUSEWIRE_AT_HOME(home_);
   wanted_ = false;
   reactor::Reactor::Disarm(&retry_);
   dialing_.reset();
-  if (pipe_ != nullptr) pipe_->Close(std::move(why));
 }
 
 }  // namespace fusewire::pipe

@@ -44,6 +44,8 @@ class Link final : private PipeHandler {
   }
   // At home. Says goodbye; OnDown follows if the link was up. Want() would connect again.
   void Close(Status why);
+  // At home. The same, as Pipe::Leave.
+  void Leave(Status why);
   // At home. Nothing is under way and nothing is up.
   bool idle() const { return pipe_ == nullptr && dialing_ == nullptr; }
 
@@ -57,6 +59,7 @@ class Link final : private PipeHandler {
   void OnClosed(Status why) override;
 
   void Dial();
+  void StopDialing();
   void Failed(Status why, bool was_up);
 
   PipeContext& context_;

@@ -11,20 +11,15 @@
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/buffer.h"
 #include "fusewire/pipe/handshake.h"
-#include "fusewire/pipe/message.h"
 #include "fusewire/pipe/options.h"
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/pipe/pipe_handler.h"
-#include "fusewire/pipe/pipe_stats.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/transport.h"
 #include "fusewire/wire/wire.h"
 
 namespace fusewire::pipe {
 
-struct HandedOver;
-class OtherHomes;
-class PipeCore;
 class ReceiveWindow;
 
 class Pipe final {
@@ -34,8 +29,9 @@ class Pipe final {
        uint16_t service, PipeHandler* handler);
   ~Pipe();
 
-  // At home, once: begins the greeting. `others` (if any), of an acceptor, outlives the pipe.
-  void Start(OtherHomes* others = nullptr);
+  // At home, once: begins the greeting. `hands_over`, of an acceptor: a peer that wants another service is not refused,
+  // but handed over.
+  void Start(bool hands_over = false);
   // Instead, of one that was handed over: goes on with it.
   void GoOn(const HandedOver& handed);
   // At home. Waits for the greeting, for credit and for its turn. `done` (if any) is called once the network is done
@@ -56,6 +52,8 @@ class Pipe final {
   void Abandon(wire::FrameKind kind, uint64_t call);
   // At home. Says goodbye with the reason, if there is time, and closes. May be repeated.
   void Close(Status why);
+  // At home. Closes once no express message waits for credit: Close would drop those.
+  void Leave(Status why);
   // At home. Ends at once, without a goodbye and without OnClosed: for an owner that is about to destroy the pipe, so
   // that every Done comes while what it needs is still there.
   void Abort(const Status& why);
@@ -63,15 +61,14 @@ class Pipe final {
   bool open() const;
   // At home. Whether an express message of so much, all in all, would go at once and delay no other message.
   bool GoesAtOnce(uint64_t cost) const;
-  // At home. Express messages wait for credit: those that Send took, and that Close would drop.
-  bool holds_express_back() const;
   const PeerInfo& peer() const;
   const PipeStats& stats() const;
   const ReceiveWindow& receive_window() const;
   reactor::Reactor& home();
 
  private:
-  const std::unique_ptr<PipeCore> core_;
+  class Core;
+  const std::unique_ptr<Core> core_;
 };
 
 }  // namespace fusewire::pipe

@@ -4,19 +4,23 @@
 // where it has its own. Fails: never; TakeWindow returns nothing when no window is left.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "fusewire/base/check.h"
+#include "fusewire/base/clock.h"
+#include "fusewire/base/log.h"
 #include "fusewire/buffer/budget.h"
 #include "fusewire/pipe/options.h"
-#include "fusewire/pipe/source_log.h"
 
 namespace fusewire::pipe {
 
-// The standing windows of many pipes: the more there are, the smaller is the next. Home: any thread.
+// The standing windows of many pipes: the more there are, the smaller is the next.
 class WindowBudget {
  public:
   explicit WindowBudget(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
@@ -31,6 +35,23 @@ class WindowBudget {
  private:
   const uint64_t limit_bytes_;
   std::atomic<uint64_t> used_bytes_{0};
+};
+
+// Lets one line about each source through per interval, so that neither a scanner nor a broken peer fills a disk, and
+// none hides another. Sources are hosts; a few may share a limiter.
+class SourceLog {
+ public:
+  // True if a line about this peer may be written; *held_back is then how many were not since the last.
+  bool Allow(const std::string& peer_address, int64_t now_ns, uint64_t* held_back) {
+    std::string host = peer_address.substr(0, peer_address.rfind(':'));
+    return limiters_[std::hash<std::string>()(host) % limiters_.size()].Allow(now_ns, held_back);
+  }
+
+ private:
+  struct Limiter : LogLimiter {
+    Limiter() : LogLimiter(10 * kSecondNs) {}
+  };
+  std::array<Limiter, 64> limiters_;
 };
 
 class PipeContext {

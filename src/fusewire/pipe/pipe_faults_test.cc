@@ -112,7 +112,7 @@ TEST(PipeFaults, BothMayCloseAtOnce) {
   }
 }
 
-TEST(PipeFaults, AGoodbyeToSomebodyWhoDoesNotListenIsGivenUp) {
+TEST(PipeFaults, AGoodbyeThatIsNotReadIsGivenUp) {
   LoopbackFaults line;
   PipePair pair(1, line);
   ASSERT_TRUE(pair.Connect());
@@ -262,7 +262,7 @@ TEST(PipeFaults, APeerThatGoesAtAnyMomentIsMissedInTime) {
 
 // ---- a storm: everything at random, from a seed ----
 
-TEST(PipeFaults, WhateverTheNetworkDoesMessagesAreWholeOrGone) {
+TEST(PipeFaults, MessagesAreWholeOrLostUnderAllFaults) {
   for (uint64_t seed = 1; seed <= 150; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);

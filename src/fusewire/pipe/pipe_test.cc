@@ -24,7 +24,7 @@ using testing::HasSubstr;
 using transport::LoopbackFaults;
 using wire::FrameKind;
 
-TEST(Pipe, TellsEachSideWhoTheOtherIs) {
+TEST(Pipe, TellsEachSideItsPeer) {
   Options client_options, server_options;
   client_options.incarnation = 33;
   client_options.name = "worker:3";

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/pipe/recall.h"
+#include "fusewire/pipe/window.h"
 
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ struct Holder {
   }
 };
 
-TEST(Recall, WhoMovesNothingHasThreeSilences) {
+TEST(Recall, APeerThatMovesNothingHasThreeSilences) {
   for (uint64_t held : {uint64_t{1}, 100 * kMib, uint64_t{1} << 40}) {
     Holder holder(held);
     const int64_t ended_ns = holder.Ends(0, 2 * kPeriodNs);
@@ -63,7 +63,7 @@ TEST(Recall, ASlowNetworkIsNoFault) {
 }
 
 // What an hour's worth of liars would hold for ever, if a share of what is left were enough.
-TEST(Recall, WhoMovesAsLittleAsItMayIsDoneInTime) {
+TEST(Recall, TheSmallestAllowedShareIsEnough) {
   Holder holder(1000 * kMib);
   const int64_t began_ns = holder.now_ns;
   while (holder.held > 0) {
@@ -87,7 +87,7 @@ TEST(Recall, AMomentInWhichNobodyWaitsIsNoNewBeginning) {
   while (!holder.Look(looks % 10 != 0)) ASSERT_LT(++looks, 4000);
 }
 
-TEST(Recall, WhoHasGivenBackBeginsAnew) {
+TEST(Recall, GivingBackBeginsANewPeriod) {
   Holder holder(100 * kMib);
   ASSERT_EQ(holder.Ends(0, kPeriodNs - kSecondNs), -1);
   holder.Move(holder.held);

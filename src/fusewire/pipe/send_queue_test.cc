@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/pipe/send_queue.h"
+#include "fusewire/pipe/sender.h"
 
 #include <gtest/gtest.h>
 

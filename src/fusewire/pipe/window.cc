@@ -2,8 +2,11 @@
 #include "fusewire/pipe/window.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/base/clock.h"
 #include "fusewire/wire/wire.h"
 
 namespace fusewire::pipe {
@@ -15,6 +18,16 @@ constexpr uint64_t kGrantBytes = 64 * 1024;
 constexpr uint64_t kLargeSlackBytes = 64 << 20;
 
 uint64_t AddBytes(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+
+// A pipe that holds no more than this is not ended, however little is left for others.
+constexpr uint64_t kPipeBytesMax = 16 << 20;
+
+// A period, in times of silent_ns_max. More than one: it may be a while before the peer hears of a recall.
+constexpr int64_t kPeriodSilences = 3;
+constexpr uint64_t kSlowestBytesPerS = 64 * 1024;
+constexpr uint64_t kPeriodsMax = 240;
+// If our own loop stood still, the peer is not to blame.
+constexpr int64_t kLooksPerSilence = 4;
 
 }  // namespace
 
@@ -163,6 +176,52 @@ void ReceiveWindow::Close() {
   waiting_ = false;
   Shrink();
   budget_->GiveUp(this);
+}
+
+// ---- pieces ----
+
+Pieces::~Pieces() {
+  if (taken_bytes_ > 0) budget_->GiveBack(taken_bytes_);
+}
+
+Status Pieces::Take() {
+  const uint64_t more = held_bytes_ - taken_bytes_;
+  taken_bytes_ = held_bytes_;
+  const bool fits = budget_->Take(more);
+  if (fits || held_bytes_ <= kPipeBytesMax) return Status::Ok();
+  return Status::Overloaded("the peer's messages have " + std::to_string(held_bytes_ / kPieceBytes) +
+                            " segments that are not consumed, and the budget is used up")
+      .Next("put more into each segment, or raise receive_budget_bytes");
+}
+
+void Pieces::GiveBack() {
+  const uint64_t less = taken_bytes_ - held_bytes_;
+  taken_bytes_ -= less;
+  budget_->GiveBack(less);
+}
+
+// ---- recall ----
+
+Recall::Recall(int64_t silent_ns_max)
+    : look_ns_max_(silent_ns_max / kLooksPerSilence), period_ns_(kPeriodSilences * silent_ns_max) {}
+
+bool Recall::Look(uint64_t held_bytes, uint64_t moved_bytes, bool wanted, int64_t now_ns) {
+  FUSEWIRE_DCHECK(looked_ns_ <= now_ns);
+  const int64_t passed_ns = std::min(now_ns - std::exchange(looked_ns_, now_ns), look_ns_max_);
+  if (!in_period_ || held_bytes == 0 || moved_bytes >= due_bytes_) {
+    in_period_ = held_bytes > 0;
+    due_bytes_ = moved_bytes + ShareOf(held_bytes);
+    waited_ns_ = 0;
+    return false;
+  }
+  // Time in which nobody waits does not count, and does not begin the period anew.
+  if (wanted) waited_ns_ += passed_ns;
+  return waited_ns_ >= period_ns_;
+}
+
+uint64_t Recall::ShareOf(uint64_t held_bytes) const {
+  const uint64_t slowest = kSlowestBytesPerS * static_cast<uint64_t>(period_ns_ / kMillisecondNs) / 1000;
+  return std::min(held_bytes, std::max(slowest, held_bytes / kPeriodsMax));
 }
 
 }  // namespace fusewire::pipe

@@ -122,4 +122,71 @@ class ReceiveWindow {
   Budget* const budget_;
 };
 
+// What the segments of messages cost beyond their bytes, which is all that both ends count as credit: each is memory of
+// its own, aligned, with a Buffer and a place to land. Counted against the budget while the message is held, so that
+// messages of tiny segments do not fill memory that the budget knows nothing of. OnReceived fails if one pipe holds
+// very many segments while the budget is used up.
+class Pieces {
+ public:
+  explicit Pieces(Budget* budget) : budget_(budget) {}
+  ~Pieces();
+  Pieces(const Pieces&) = delete;
+  Pieces& operator=(const Pieces&) = delete;
+
+  // A message of so many segments begins.
+  Status OnReceived(uint16_t segments) {
+    if (segments <= 1) return Status::Ok();
+    held_bytes_ += segments * kPieceBytes;
+    return held_bytes_ <= taken_bytes_ + kFreeBytes ? Status::Ok() : Take();
+  }
+  // The layer above is done with it.
+  void Consume(uint16_t segments) {
+    if (segments <= 1) return;
+    FUSEWIRE_CHECK(segments * kPieceBytes <= held_bytes_);
+    held_bytes_ -= segments * kPieceBytes;
+    if (taken_bytes_ > held_bytes_) GiveBack();
+  }
+
+ private:
+  // Alignment, a Buffer, a place; rounded.
+  static constexpr uint64_t kPieceBytes = 128;
+  // So much is not counted, like a pipe's standing window: the usual message costs nothing here.
+  static constexpr uint64_t kFreeBytes = 256 * 1024;
+
+  Status Take();
+  void GiveBack();
+
+  Budget* const budget_;
+  uint64_t held_bytes_ = 0;
+  uint64_t taken_bytes_ = 0;  // from the budget
+};
+
+// Whether a peer uses what it holds of our budget while others wait for it. Only bytes of messages, and credit that is
+// given back, are use: whatever else a peer sends moves nothing. Pure: no timer, no clock; every call is told the time.
+//   in each period in which others wait, the peer must move a share of what it held when the period began:
+//   share = all of it; at most 64 KiB a second, or a 240th if that is more
+// An honest peer answers a recall at once: it gives back what its next message does not need, or begins that message.
+// From then on only the network bounds it, and 16 such peers may share one of 1 MB/s.
+class Recall {
+ public:
+  explicit Recall(int64_t silent_ns_max);
+
+  // Every now and then. `held_bytes`: what the peer has of the budget now, as credit or as the rest of a body that it
+  // has begun; `moved_bytes`: the sum of what it has sent and given back, ever; `wanted`: others wait. True: its time
+  // is over.
+  bool Look(uint64_t held_bytes, uint64_t moved_bytes, bool wanted, int64_t now_ns);
+  // For how long others have waited in this period.
+  int64_t waited_ns() const { return waited_ns_; }
+
+ private:
+  uint64_t ShareOf(uint64_t held_bytes) const;
+
+  const int64_t look_ns_max_;
+  const int64_t period_ns_;
+  bool in_period_ = false;
+  uint64_t due_bytes_ = 0;  // where `moved_bytes` has to be at the end of the period
+  int64_t waited_ns_ = 0;
+  int64_t looked_ns_ = 0;
+};
+
 }  // namespace fusewire::pipe

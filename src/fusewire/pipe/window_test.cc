@@ -213,7 +213,7 @@ TEST_F(ReceiveWindowTest, ItsOwnShareIsNotInTheWayOfALargerMessage) {
   EXPECT_FALSE(window.waiting());
 }
 
-TEST_F(ReceiveWindowTest, WhoWaitsHoldsNothingIdleAndKeepsItsStandingWindow) {
+TEST_F(ReceiveWindowTest, AWaitingPeerHoldsNothingIdleAndKeepsItsStandingWindow) {
   ReceiveWindow busy(kStanding, &budget_), window(kStanding, &budget_);
   busy.OnWant(6000, kMessageMax);
   ASSERT_EQ(busy.TakeGrant(), 5000u);
@@ -418,7 +418,7 @@ struct World {
   uint64_t largest = 0;
 };
 
-TEST(Windows, WhoeverWantsGetsInTheEnd) {
+TEST(Windows, EveryWaitingSenderGetsCredit) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed * 7919);

@@ -148,7 +148,7 @@ TEST(Completion, AManualReactorIsTurnedAndThenTheWaitIsOver) {
 
 extern "C" void OnUserSignal(int) {}
 
-TEST(Completion, AnInterruptEndsTheWaitOfThoseWhoWantThat) {
+TEST(Completion, AnInterruptEndsAWaitThatAllowsIt) {
   struct sigaction action = {}, before = {};
   action.sa_handler = OnUserSignal;
   ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);

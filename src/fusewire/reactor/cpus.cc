@@ -11,7 +11,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "fusewire/reactor/control_group.h"
+#include "fusewire/reactor/process_limits.h"
 
 namespace fusewire::reactor {
 namespace {

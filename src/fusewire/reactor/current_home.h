@@ -1,4 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Apart from home.h, which sources of C++17 include.
 #pragma once
 
 namespace fusewire::reactor {

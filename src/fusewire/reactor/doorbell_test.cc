@@ -127,7 +127,7 @@ TEST_F(DoorbellTest, AVisitorMayEndAnotherOfItsBit) {
 }
 
 // A loop that spins announces it, and its peer does not ring. No write is lost when that begins or ends.
-TEST_F(DoorbellTest, WhoeverIsWatchedNeedNotRing) {
+TEST_F(DoorbellTest, NoRingWhileThePeerWatches) {
   if (UsableCpuCount() < 2) GTEST_SKIP() << "with one processor no loop spins";
   Reader reader;
   const uint32_t bit = AskHome(*reactor_, [&] { return bell_->Hang(&reader); });

@@ -374,7 +374,7 @@ TEST(Reactor, AResidentGoesWithItsHome) {
 
 // ---- timers ----
 
-TEST(Reactor, FiresTimersWhoeverArmsThem) {
+TEST(Reactor, FiresTimersArmedByAnyThread) {
   std::unique_ptr<Reactor> reactor = StartReactor();
   std::atomic<int64_t> fired_ns{0};
   Timer far([] {});

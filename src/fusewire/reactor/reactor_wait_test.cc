@@ -139,7 +139,7 @@ TEST(ReactorWait, ADriverServesTimersAndInput) {
 }
 
 // A wait that had to end outside of the loop goes on inside of it.
-TEST(ReactorWait, WhoSleptOutsideHearsOfInputWhenHeDrives) {
+TEST(ReactorWait, ACallerThatSleptOutsideReadsInputWhenItDrives) {
   std::unique_ptr<Reactor> reactor = StartParked();
   auto waiter = std::make_unique<Waiter>();
   Bell bell([&] { waiter->Signal(); });
@@ -291,7 +291,7 @@ TEST(ReactorWait, ACallerThatWaitsForLongMakesWay) {
 }
 
 // Also with nobody at home after the other caller has left: what the patient one waits for wakes the thread.
-TEST(ReactorWait, WhoMadeWayHearsOfWhatItWaitsFor) {
+TEST(ReactorWait, ACallerThatMadeWayHearsItsSignal) {
   std::unique_ptr<Reactor> reactor = StartParked();
   for (uint64_t round = 1; round <= 20; ++round) {
     Waiter late;

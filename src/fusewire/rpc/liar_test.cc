@@ -239,7 +239,7 @@ TEST(LyingClient, CallsThatAreGivenUpAreBoundedToo) {
 
 // Generations are compared as they wrap around: three steps lead back to where the slot was. The first call's memory is
 // being written, and would be handed out, and freed, at the end of the second.
-TEST(LyingClient, ACallWhoseGenerationComesRoundWhileItLandsIsCorrupt) {
+TEST(LyingClient, AReusedCallIdWhileItLandsIsCorrupt) {
   WorldOptions options;
   options.server_pipe.window_bytes = 16 << 20;  // the first begins at once
   RpcWorld world(std::move(options));

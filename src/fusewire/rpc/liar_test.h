@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/link.h"
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/rpc/world_test.h"
+#include "fusewire/task/acceptor.h"
 #include "fusewire/transport/transport.h"
 #include "fusewire/wire/wire.h"
 
@@ -39,7 +39,7 @@ class LyingServer {
   explicit LyingServer(RpcWorld* world) : world_(world) {
     task_ = task::Task::Make(pipe::Options(), reactor::Pool::Around(world->server_home),
                              world->world.MakeTransport("server"));
-    auto opened = pipe::Acceptor::Open(
+    auto opened = task::Acceptor::Open(
         task_->context(), task_->pool(), task_->transport(), {"", 5555}, kRpcService,
         [this](pipe::Pipe& came) { return std::unique_ptr<pipe::Receiver>(std::make_unique<Ear>(this, &came)); });
     EXPECT_TRUE(opened.ok());
@@ -79,7 +79,7 @@ class LyingServer {
 
   RpcWorld* const world_;
   std::unique_ptr<task::Task> task_;
-  std::unique_ptr<pipe::Acceptor> acceptor_;
+  std::unique_ptr<task::Acceptor> acceptor_;
 };
 
 // Dials the server of an RpcWorld from a host of its own, and sends calls that no Client would send.

@@ -12,7 +12,6 @@
 #include "fusewire/wire/meta.h"
 
 namespace fusewire::rpc {
-
 namespace {
 
 // Less is the business of the limit of calls in flight.
@@ -32,6 +31,8 @@ struct Held {
 };
 
 void Release(void* owner, Bytes) { std::unique_ptr<Held>(static_cast<Held*>(owner)).reset(); }
+
+constexpr size_t kFreeCallsMax = 256;
 
 }  // namespace
 
@@ -56,11 +57,6 @@ Status HoldAnswer(Buffers* body, uint64_t bytes_max) {
   *last = Buffer::Wrap(place, std::make_unique<Held>(std::move(*last), bytes).release(), Release);
   return Status::Ok();
 }
-namespace {
-
-constexpr size_t kFreeCallsMax = 256;
-
-}  // namespace
 
 ServerCall::ServerCall(PeerCalls* peer_in, reactor::Reactor& home_in)
     : peer(peer_in), home(home_in), deadline([this] { PeerCalls::MarkUnwanted(this); }) {}

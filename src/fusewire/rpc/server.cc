@@ -9,10 +9,10 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
-#include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/rpc/peer_calls.h"
+#include "fusewire/task/acceptor.h"
 #include "fusewire/task/task.h"
 
 namespace fusewire::rpc {

@@ -52,7 +52,7 @@ TEST(Server, ATaskHasOneServerAndOneListener) {
   EXPECT_TRUE(call.status.ok());
 }
 
-TEST(Server, TellsTheHandlerWhoAsks) {
+TEST(Server, TellsTheHandlerItsPeer) {
   std::string name, address;
   WorldOptions options;
   options.more_methods = [&] {

@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "fusewire/pipe/acceptor.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/world_test.h"
+#include "fusewire/task/acceptor.h"
 
 namespace fusewire::rpc {
 namespace {

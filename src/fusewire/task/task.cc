@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/pool.h"
+#include "fusewire/task/acceptor.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire::task {
@@ -17,12 +17,12 @@ struct Task::Impl {
       : context(std::move(options)),
         pool(std::move(pool_in)),
         transport(std::move(transport_in)),
-        acceptor(std::make_unique<pipe::Acceptor>(context, *pool, *transport)) {}
+        acceptor(std::make_unique<Acceptor>(context, *pool, *transport)) {}
 
   pipe::PipeContext context;
   std::unique_ptr<reactor::Pool> pool;
   std::unique_ptr<transport::Transport> transport;
-  std::unique_ptr<pipe::Acceptor> acceptor;
+  std::unique_ptr<Acceptor> acceptor;
   bool may_share = false;
 };
 
@@ -30,9 +30,9 @@ Result<std::unique_ptr<Task>> Task::Start(TaskOptions options) {
   FUSEWIRE_TRY(pipe::CheckOptions(options.pipe));
   Result<std::unique_ptr<reactor::Pool>> pool = reactor::Pool::Start(options.pool);
   if (!pool.ok()) return pool.status();
-  const bool shares = options.wire == pipe::TransportChoice::kShm ||
-                      (options.wire == pipe::TransportChoice::kAuto && !options.tcp.resolve);
-  auto transport = pipe::MakeTransport(options.wire, std::move(options.tcp), std::move(options.protection));
+  const bool shares =
+      options.wire == TransportChoice::kShm || (options.wire == TransportChoice::kAuto && !options.tcp.resolve);
+  auto transport = MakeTransport(options.wire, std::move(options.tcp), std::move(options.protection));
   if (!transport.ok()) return transport.status();
   auto task = Make(std::move(options.pipe), std::move(pool).value(), std::move(transport).value());
   task->impl_->may_share = shares;
@@ -62,7 +62,7 @@ Status Task::Listen(const transport::Address& address, pipe::PortRange ports) {
 transport::Address Task::address() const { return impl_->acceptor->address(); }
 const std::string& Task::name() const { return impl_->context.options().name; }
 bool Task::may_share() const { return impl_->may_share; }
-pipe::Acceptor& Task::acceptor() { return *impl_->acceptor; }
+Acceptor& Task::acceptor() { return *impl_->acceptor; }
 pipe::PipeContext& Task::context() { return impl_->context; }
 reactor::Pool& Task::pool() { return *impl_->pool; }
 transport::Transport& Task::transport() { return *impl_->transport; }

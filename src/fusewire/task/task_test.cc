@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "fusewire/base/mutex.h"
-#include "fusewire/pipe/acceptor.h"
 #include "fusewire/pipe/link.h"
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/reactor/pool.h"
 #include "fusewire/reactor/reactor.h"
+#include "fusewire/task/acceptor.h"
 #include "fusewire/wire/wire.h"
 
 namespace fusewire::task {
@@ -33,7 +33,7 @@ std::unique_ptr<Task> StartTask(const std::string& name, int reactors) {
   TaskOptions options;
   options.pipe.name = name;
   options.pool.reactors = reactors;
-  options.wire = pipe::TransportChoice::kTcp;
+  options.wire = TransportChoice::kTcp;
   return std::move(Task::Start(std::move(options))).value();
 }
 
@@ -78,15 +78,15 @@ class Service {
 };
 
 // Somebody who comes for a service.
-class Guest final : public pipe::LinkHandler {
+class Client final : public pipe::LinkHandler {
  public:
-  Guest(Task& own, const transport::Address& address, uint16_t service) : home_(own.pool().at(0)) {
+  Client(Task& own, const transport::Address& address, uint16_t service) : home_(own.pool().at(0)) {
     home_.Run([&] {
       link_ = std::make_unique<pipe::Link>(own.context(), home_, own.transport(), address, service, this);
       link_->Want();
     });
   }
-  ~Guest() {
+  ~Client() {
     home_.Run([this] { link_.reset(); });
   }
   bool AwaitUp() {
@@ -155,13 +155,13 @@ TEST(Task, RefusesAServiceThatItDoesNotHave) {
   auto task = StartTask("ps:0", 1), own = StartTask("worker:0", 1);
   ASSERT_TRUE(task->Listen({"127.0.0.1", 0}).ok());
   {
-    Guest early(*own, task->address(), kWide);
+    Client early(*own, task->address(), kWide);
     Status why = early.AwaitDown();
     EXPECT_EQ(why.code(), Code::kRefused);
     EXPECT_THAT(why.cause(), HasSubstr("service 3 is not offered here"));
   }
   Service narrow(*task, kNarrow, {&task->pool().at(0)}, "narrow");
-  Guest lost(*own, task->address(), kWide);
+  Client lost(*own, task->address(), kWide);
   Status why = lost.AwaitDown();
   EXPECT_EQ(why.code(), Code::kRefused);
   EXPECT_THAT(why.cause(), HasSubstr("service 3 is not offered here"));
@@ -178,17 +178,17 @@ TEST_P(Services, LiveAtTheirOwnHomesAndCountIntoOneBudget) {
   EXPECT_EQ(&wide.context().receive_budget(), &narrow.context().receive_budget());
   EXPECT_EQ(&wide.context().windows(), &task->context().windows());
 
-  std::vector<std::unique_ptr<Guest>> guests;
+  std::vector<std::unique_ptr<Client>> clients;
   constexpr int kRounds = 3;
   for (int i = 0; i < kRounds * GetParam(); ++i) {
     for (uint16_t service : {kWide, kNarrow}) {
-      guests.push_back(std::make_unique<Guest>(*own, task->address(), service));
-      ASSERT_TRUE(guests.back()->AwaitUp());
-      EXPECT_EQ(guests.back()->met(), service == kWide ? "wide" : "narrow");
+      clients.push_back(std::make_unique<Client>(*own, task->address(), service));
+      ASSERT_TRUE(clients.back()->AwaitUp());
+      EXPECT_EQ(clients.back()->met(), service == kWide ? "wide" : "narrow");
     }
   }
-  // A guest may be in before its acceptor has heard that.
-  EXPECT_TRUE(reactor::Eventually([&] { return task->acceptor().Snapshot().open == guests.size(); }, kDeadlineNs));
+  // A client may be in before its acceptor has heard that.
+  EXPECT_TRUE(reactor::Eventually([&] { return task->acceptor().Snapshot().open == clients.size(); }, kDeadlineNs));
   const std::map<const void*, int> at_all = wide.pipes(), at_one = narrow.pipes();
   EXPECT_EQ(at_all.size(), static_cast<size_t>(GetParam()));
   for (const auto& [home, count] : at_all) EXPECT_EQ(count, kRounds) << "in turn";
@@ -202,19 +202,19 @@ TEST_P(Services, MayCloseWhileAPeerGreets) {
   auto task = StartTask("ps:0", GetParam()), own = StartTask("", 1);
   ASSERT_TRUE(task->Listen({"127.0.0.1", 0}).ok());
   Service wide(*task, kWide, AllOf(*task), "wide");
-  Guest stays(*own, task->address(), kWide);
+  Client stays(*own, task->address(), kWide);
   ASSERT_TRUE(stays.AwaitUp());
   for (int round = 0; round < 30; ++round) {
     SCOPED_TRACE(round);
     auto narrow =
         std::make_unique<Service>(*task, kNarrow, std::vector<reactor::Reactor*>{&task->pool().at(0)}, "narrow");
-    Guest guest(*own, task->address(), kNarrow);
+    Client client(*own, task->address(), kNarrow);
     if (round % 2 == 0) task->acceptor().StopServing(kNarrow);
     narrow.reset();
-    EXPECT_FALSE(guest.AwaitDown().ok());
+    EXPECT_FALSE(client.AwaitDown().ok());
   }
   EXPECT_EQ(task->acceptor().services(), 1u);
-  Guest late(*own, task->address(), kWide);
+  Client late(*own, task->address(), kWide);
   EXPECT_TRUE(late.AwaitUp());
   EXPECT_TRUE(reactor::Eventually([&] { return task->acceptor().Snapshot().open == 2; }, kDeadlineNs));
   EXPECT_EQ(wide.pipes().size(), std::min<size_t>(2, static_cast<size_t>(GetParam())));

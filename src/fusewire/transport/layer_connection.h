@@ -3,10 +3,13 @@
 // first.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "fusewire/base/status.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/layer_session.h"
 #include "fusewire/transport/transport.h"
@@ -21,7 +24,7 @@ class LayerConnection final : public Connection, private ConnectionHandler {
   void Start(ConnectionHandler* handler) override;
   void Write(const ConstBytes* parts, size_t count) override;
   size_t BulkBytes() const override { return inner_->BulkBytes(); }
-  bool Delivered() const override { return session_ != nullptr && !session_->has_out() && inner_->Delivered(); }
+  bool Delivered() override;
   void Close(Status why) override;
   void Look() override { inner_->Look(); }
   std::unique_ptr<Incoming> HandOver() override;
@@ -36,6 +39,7 @@ class LayerConnection final : public Connection, private ConnectionHandler {
   uint64_t Expected() override;
   void OnBytes(ConstBytes bytes) override;
   void OnWritten(size_t bytes) override;
+  void OnDelivered() override;
   void OnClosed(Status why) override;
 
   bool IsOver() const { return closed_ || session_ == nullptr; }  // nothing may be done any more
@@ -52,9 +56,10 @@ class LayerConnection final : public Connection, private ConnectionHandler {
   const char* const wire_;
   std::unique_ptr<Session> session_;  // null once it was handed over
   ConnectionHandler* handler_ = nullptr;
-  bool sending_ = false;        // the inner connection has a Write that is unanswered
-  bool write_waiting_ = false;  // a Write of ours is unanswered, and nothing of it was taken
-  size_t taken_ = 0;            // of a Write that is unanswered: on its way
+  bool sending_ = false;         // the inner connection has a Write that is unanswered
+  bool write_waiting_ = false;   // a Write of ours is unanswered, and nothing of it was taken
+  size_t taken_ = 0;             // of a Write that is unanswered: on its way
+  bool owes_delivered_ = false;  // OnDelivered, once our own bytes are written
   bool closed_ = false;
   reactor::Timer later_;  // what came before it was handed over
 };
@@ -77,5 +82,12 @@ class LayerIncoming final : public Incoming {
   const std::unique_ptr<Incoming> inner_;
   std::unique_ptr<Session> session_;
 };
+
+// For a connection that was dialled, or that has come. Any thread.
+using MakeSession = std::function<Result<std::unique_ptr<Session>>(bool is_dialled)>;
+
+// `session_bytes`: the memory of a session that has begun.
+std::unique_ptr<Transport> MakeLayer(std::unique_ptr<Transport> beneath, size_t session_bytes,
+                                     MakeSession make_session);
 
 }  // namespace fusewire::transport

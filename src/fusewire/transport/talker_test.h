@@ -60,6 +60,12 @@ class Talker final : public ConnectionHandler {
     close_when_said_ = true;
     Push();
   }
+  // Counts in `delivered` once all that was said has arrived.
+  void AwaitDelivered() {
+    bool outer = std::exchange(inside_, true);
+    if (connection_->Delivered()) ++delivered;
+    inside_ = outer;
+  }
   void Close() {
     if (connection_ == nullptr) return;
     bool outer = std::exchange(inside_, true);
@@ -77,7 +83,7 @@ class Talker final : public ConnectionHandler {
 
   // Any thread.
   std::atomic<uint64_t> heard{0}, said{0};
-  std::atomic<int> closed{0};
+  std::atomic<int> closed{0}, delivered{0};
   // All received bytes were those of the common text.
   std::atomic<bool> as_pattern{true};
 
@@ -135,6 +141,12 @@ class Talker final : public ConnectionHandler {
     }
     if (on_written) on_written();
     if (!pushing_) Push();
+  }
+
+  void OnDelivered() override {
+    Watch("OnDelivered");
+    if (inside_) Blame("OnDelivered from inside a call");
+    ++delivered;
   }
 
   void OnClosed(Status why) override {

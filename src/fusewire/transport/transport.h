@@ -42,6 +42,8 @@ class ConnectionHandler {
   // may be less than was offered, even nothing: then offer the rest again now, and the answer comes when there is room.
   // Comes before whatever the peer wrote after it had read these bytes.
   virtual void OnWritten(size_t bytes) = 0;
+  // Once for each time that Delivered() said no: now it would say yes.
+  virtual void OnDelivered() {}
   // The last call, exactly once.
   virtual void OnClosed(Status why) = 0;
 
@@ -73,9 +75,9 @@ class Connection {
   virtual bool TakesMore() const { return false; }
   // At home. How much bulk is worth having under way: what is urgent waits behind it.
   virtual size_t BulkBytes() const { return 64 * 1024; }
-  // At home. Whether all that was written has arrived at the peer's host. If not, closing makes it depend on the peer:
-  // what the peer sends to one who has closed ends the delivery.
-  virtual bool Delivered() const { return true; }
+  // At home. Whether all that was written has arrived at the peer's host; if not, OnDelivered says when. One who closes
+  // before depends on the peer: what the peer sends to a closed connection ends the delivery.
+  virtual bool Delivered() { return true; }
   // At home. What was written is still delivered if the network can; nothing is read any more. OnClosed(why) follows
   // later, not from inside Close. Closing again changes nothing.
   virtual void Close(Status why) = 0;

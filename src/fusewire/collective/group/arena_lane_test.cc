@@ -20,7 +20,7 @@ namespace fusewire::collective {
 namespace {
 
 TEST(ArenaLane, OpensWithTheFirstOperationAndStaysOpen) {
-  Party party(3, pipe::TransportChoice::kAuto, OneHost(3));
+  Party party(3, task::TransportChoice::kAuto, OneHost(3));
   EXPECT_FALSE(party.at(0).in_arena());
   party.Run([](int, Group& group) {
     for (int round = 0; round < 100; ++round) ExpectSum(group, 1 + static_cast<size_t>(round) * 1000);
@@ -32,7 +32,7 @@ TEST(ArenaLane, IsNotUsedIfARankSharesNoMemoryOrHostsDiffer) {
   for (const bool tcp : {true, false}) {
     GroupOptions options = OneHost(2);
     if (!tcp) options.places.hosts[1] = 4;
-    Party party(2, tcp ? pipe::TransportChoice::kTcp : pipe::TransportChoice::kAuto, options);
+    Party party(2, tcp ? task::TransportChoice::kTcp : task::TransportChoice::kAuto, options);
     party.Run([](int, Group& group) {
       ExpectSum(group);
       EXPECT_FALSE(group.in_arena());
@@ -43,7 +43,7 @@ TEST(ArenaLane, IsNotUsedIfARankSharesNoMemoryOrHostsDiffer) {
 TEST(ArenaLane, StartedOperationsRunInTheOrderOfCalls) {
   constexpr int kRanks = 3;
   constexpr size_t kOperations = 200;
-  Party party(kRanks, pipe::TransportChoice::kAuto, OneHost(kRanks));
+  Party party(kRanks, task::TransportChoice::kAuto, OneHost(kRanks));
   party.Run([](int rank, Group& group) {
     std::vector<Numbers> arrays;
     for (size_t i = 0; i < kOperations; ++i) arrays.emplace_back(i * 10 + 1, static_cast<int32_t>(i) + rank);
@@ -68,7 +68,7 @@ TEST(ArenaLane, StartedOperationsRunInTheOrderOfCalls) {
 }
 
 TEST(ArenaLane, AnInvalidCallFailsAtEveryRankAndTheArenaStays) {
-  Party party(3, pipe::TransportChoice::kAuto, OneHost(3));
+  Party party(3, task::TransportChoice::kAuto, OneHost(3));
   party.Run([](int rank, Group& group) {
     ExpectSum(group);
     Numbers array(10);
@@ -91,7 +91,7 @@ TEST(ArenaLane, AnInvalidCallFailsAtEveryRankAndTheArenaStays) {
 
 // Of the same bytes, and yet not the same.
 TEST(ArenaLane, TypesAreComparedAlsoWithoutAReduction) {
-  Party party(2, pipe::TransportChoice::kAuto, OneHost(2));
+  Party party(2, task::TransportChoice::kAuto, OneHost(2));
   party.Run([](int rank, Group& group) {
     for (const CollectiveKind kind :
          {CollectiveKind::kBroadcast, CollectiveKind::kAllGather, CollectiveKind::kAllToAll}) {
@@ -113,7 +113,7 @@ TEST(ArenaLane, TypesAreComparedAlsoWithoutAReduction) {
 // One rank cancels an operation that waits behind another, and one that is under way: all ranks are notified.
 TEST(ArenaLane, CancelEndsWhatWaitsAndWhatRuns) {
   for (const bool running : {false, true}) {
-    Party party(2, pipe::TransportChoice::kAuto, OneHost(2));
+    Party party(2, task::TransportChoice::kAuto, OneHost(2));
     std::atomic<bool> cancelled{false};
     party.Run([running, &cancelled](int rank, Group& group) {
       ExpectSum(group);
@@ -143,7 +143,7 @@ TEST(ArenaLane, CancelEndsWhatWaitsAndWhatRuns) {
 }
 
 TEST(ArenaLane, AQueuedCallEndsByItsOwnDeadline) {
-  Party party(2, pipe::TransportChoice::kAuto, OneHost(2));
+  Party party(2, task::TransportChoice::kAuto, OneHost(2));
   std::atomic<bool> late{true};
   party.Run([&late](int rank, Group& group) {
     ExpectSum(group);
@@ -170,7 +170,7 @@ TEST(ArenaLane, AQueuedCallEndsByItsOwnDeadline) {
 
 // Its deadline counts from the call: what it waited for the arena is not added to what it waits for messages.
 TEST(ArenaLane, AFirstCallThatNoRankJoinsEndsByItsDeadline) {
-  Party party(2, pipe::TransportChoice::kAuto, OneHost(2));
+  Party party(2, task::TransportChoice::kAuto, OneHost(2));
   Numbers array(10, 1);
   const int64_t began_ns = Clock::Real()->NowNs();
   const Status status = party.at(0).Run(Sum(&array, 2 * kSecondNs));
@@ -184,7 +184,7 @@ TEST(ArenaLane, AFirstCallThatNoRankJoinsEndsByItsDeadline) {
 TEST(ArenaLane, DeadlinesMissedAtRandomNeverHangAndNeverMixOperations) {
   constexpr int kRanks = 3;
   for (uint64_t seed = 1; seed <= 4; ++seed) {
-    Party party(kRanks, pipe::TransportChoice::kAuto, OneHost(kRanks));
+    Party party(kRanks, task::TransportChoice::kAuto, OneHost(kRanks));
     party.Run([seed](int rank, Group& group) {
       Random random(seed * 10 + static_cast<uint64_t>(rank));
       for (int round = 0; round < 60; ++round) {
@@ -203,7 +203,7 @@ TEST(ArenaLane, DeadlinesMissedAtRandomNeverHangAndNeverMixOperations) {
 }
 
 TEST(ArenaLane, TheSurvivorsOfAShrinkShareANewArena) {
-  Party party(3, pipe::TransportChoice::kAuto, OneHost(3));
+  Party party(3, task::TransportChoice::kAuto, OneHost(3));
   party.Run([](int rank, Group& group) {
     ExpectSum(group);
     if (rank == 1) group.Abort(Status::Application(1, "begin anew"));
@@ -217,7 +217,7 @@ TEST(ArenaLane, TheSurvivorsOfAShrinkShareANewArena) {
 // read beyond the words that ranks tell each other. AddressSanitizer sees it.
 TEST(ArenaLane, AnUnterminatedGatheringNameIsNotFound) {
   GroupOptions options = OneHost(2);
-  Party honest(2, pipe::TransportChoice::kAuto, options);
+  Party honest(2, task::TransportChoice::kAuto, options);
   options.name = "party";
   options.arena = false;
   options.rank = 1;

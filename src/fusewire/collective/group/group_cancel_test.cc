@@ -57,7 +57,7 @@ class GroupCancel : public ::testing::TestWithParam<Way> {};
 TEST_P(GroupCancel, EndsTheWaitAtOnceAndFailsAtTheOtherRanks) {
   int64_t quickest_ns = kForeverNs;
   for (int round = 0; round < kRounds; ++round) {
-    Party party(2, pipe::TransportChoice::kAuto, GetParam().has_arena ? OneHost(2) : GroupOptions());
+    Party party(2, task::TransportChoice::kAuto, GetParam().has_arena ? OneHost(2) : GroupOptions());
     std::atomic<bool> given_up{false};
     party.Run([&](int rank, Group& group) {
       if (!GetParam().is_first) ExpectSum(group);
@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(In, GroupCancel,
 TEST(GroupCancelled, AQueuedCallLeavesAtOnceAndItsTurnIsServed) {
   int64_t quickest_ns = kForeverNs;
   for (int round = 0; round < kRounds; ++round) {
-    Party party(2, pipe::TransportChoice::kAuto, OneHost(2));
+    Party party(2, task::TransportChoice::kAuto, OneHost(2));
     std::atomic<bool> given_up{false};
     party.Run([&](int rank, Group& group) {
       ExpectSum(group);
@@ -112,7 +112,7 @@ TEST(GroupCancelled, AQueuedCallLeavesAtOnceAndItsTurnIsServed) {
 
 TEST(GroupCancelled, ACancelBeforeTheBeginFailsInItsPlace) {
   for (const bool has_arena : {true, false}) {
-    Party party(2, pipe::TransportChoice::kAuto, has_arena ? OneHost(2) : GroupOptions());
+    Party party(2, task::TransportChoice::kAuto, has_arena ? OneHost(2) : GroupOptions());
     party.Run([has_arena](int rank, Group& group) {
       ExpectSum(group);
       Numbers array(10, 1);
@@ -129,7 +129,7 @@ TEST(GroupCancelled, ACancelBeforeTheBeginFailsInItsPlace) {
 // alike, and the next one goes on.
 TEST(GroupCancelled, AtAnyMomentNothingHangs) {
   for (const bool has_arena : {true, false}) {
-    Party party(2, pipe::TransportChoice::kAuto, has_arena ? OneHost(2) : GroupOptions());
+    Party party(2, task::TransportChoice::kAuto, has_arena ? OneHost(2) : GroupOptions());
     party.Run([](int rank, Group& group) {
       for (int round = 0; round < 60; ++round) {
         Numbers array(10, 1);

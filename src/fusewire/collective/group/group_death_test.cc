@@ -64,7 +64,7 @@ int Fail(const std::string& why) {
 }
 
 // The life of a rank; its result is the process's.
-int RunRank(pipe::TransportChoice wire, bool arena, int rank, int victim, size_t count, int read_end, int write_end) {
+int RunRank(task::TransportChoice wire, bool arena, int rank, int victim, size_t count, int read_end, int write_end) {
   p2p::EndpointOptions endpoint_options;
   endpoint_options.pipe.name = "w" + std::to_string(rank);
   endpoint_options.wire = wire;
@@ -112,7 +112,7 @@ int RunRank(pipe::TransportChoice wire, bool arena, int rank, int victim, size_t
   return 0;
 }
 
-Child StartRank(pipe::TransportChoice wire, bool arena, int rank, int victim, size_t count) {
+Child StartRank(task::TransportChoice wire, bool arena, int rank, int victim, size_t count) {
   int down[2], up[2];
   EXPECT_EQ(::pipe(down), 0);
   EXPECT_EQ(::pipe(up), 0);
@@ -137,7 +137,7 @@ TEST_P(GroupDeath, SurvivorsNameTheKilledRankShrinkAndContinue) {
         << "a process that is killed while it writes into UCX's shared queue blocks that queue for good: UCX's limit";
   Random random(4711);
   int64_t slowest_ms = 0;
-  const int rounds = wire() == pipe::TransportChoice::kShm ? 2 * kRounds : kRounds;
+  const int rounds = wire() == task::TransportChoice::kShm ? 2 * kRounds : kRounds;
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
     const int victim = static_cast<int>(random.Below(kRanks));
     const size_t counts[] = {1, 2000, 100000};

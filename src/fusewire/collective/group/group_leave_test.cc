@@ -31,7 +31,7 @@ TEST_P(GroupLeave, LeavingAfterTheLastCallFailsNothing) {
 
 // The root of a broadcast may be done before the others have begun, and so may those who bring something to a
 // reduction. `early` leaves then; the others begin when it has left, or is seen to wait for them.
-void LeaveEarly(pipe::TransportChoice wire, const GroupOptions& options, CollectiveKind kind, size_t count) {
+void LeaveEarly(task::TransportChoice wire, const GroupOptions& options, CollectiveKind kind, size_t count) {
   constexpr int kCalls = 8;
   constexpr int64_t kPauseNs = 50 * kMillisecondNs;
   Party party(3, wire, options);
@@ -65,7 +65,7 @@ TEST_P(GroupLeave, ARankMayLeaveBeforeTheOthersBegin) {
 }
 
 // Rank 0 leaves the group, or goes for good; then the others call, or have called already.
-void NeedOneThatHasLeft(pipe::TransportChoice wire, const GroupOptions& options, CollectiveKind kind, bool goes,
+void NeedOneThatHasLeft(task::TransportChoice wire, const GroupOptions& options, CollectiveKind kind, bool goes,
                         bool waits) {
   Party party(3, wire, options);
   std::atomic<bool> gone{false};

@@ -29,7 +29,7 @@ std::string Noise(Random* random, size_t bytes) {
 // One real rank, and an endpoint that is in its group and has none.
 class Liar {
  public:
-  explicit Liar(pipe::TransportChoice wire = pipe::TransportChoice::kAuto) {
+  explicit Liar(task::TransportChoice wire = task::TransportChoice::kAuto) {
     GroupOptions options;
     options.name = "trusting";
     options.timeout_ns = 5 * kSecondNs;
@@ -110,7 +110,7 @@ void ExpectNamed(const Status& status) {
   EXPECT_NE(status.ToString().find("rank 1 (liar)"), std::string::npos) << status.ToString();
 }
 
-class GroupLiarOver : public pipe::OverWires {};
+class GroupLiarOver : public task::OverWires {};
 
 TEST_P(GroupLiarOver, AFingerprintThatDiffersInAnyFieldNamesTheLiar) {
   Liar world(wire());

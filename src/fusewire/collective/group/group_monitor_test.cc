@@ -100,7 +100,7 @@ class OneHostOrNot : public testing::TestWithParam<bool> {
 };
 
 TEST(GroupMonitor, AGroupThatIsNotShownOrOffRecordsNothing) {
-  Party party(2, pipe::TransportChoice::kAuto, OneHost(2));
+  Party party(2, task::TransportChoice::kAuto, OneHost(2));
   ShowAll(party, "off");
   party.Run([](int, Group& group) { ExpectSum(group); });
   EXPECT_EQ(observe::TheRecorder(), nullptr);
@@ -140,7 +140,7 @@ TEST(GroupMonitor, RanksAreTasksOfOneClusterUntilTheirGroupGoes) {
 
 TEST(GroupMonitor, ShortOperationsInAnArenaAreCountedAndNotRecorded) {
   constexpr int kTimes = 1000;
-  Party party(2, pipe::TransportChoice::kAuto, OneHost(2));
+  Party party(2, task::TransportChoice::kAuto, OneHost(2));
   ShowAll(party);
   party.Run([](int, Group& group) { ExpectSum(group, 16); });  // agrees on an arena
   ASSERT_TRUE(party.at(0).in_arena());
@@ -172,7 +172,7 @@ TEST(GroupMonitor, ShortOperationsInAnArenaAreCountedAndNotRecorded) {
 }
 
 TEST_P(OneHostOrNot, ALongWaitNamesTheMissingRanks) {
-  Party party(4, pipe::TransportChoice::kAuto, Options(4));
+  Party party(4, task::TransportChoice::kAuto, Options(4));
   ShowAll(party);
   const size_t count = GetParam() ? 22 : 23;
   const std::string name = "all-reduce i32 " + std::to_string(count);
@@ -206,7 +206,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, OneHostOrNot, testing::Bool());
 
 TEST(GroupMonitor, AnOperationThatFailsEndsItsRecord) {
   for (const bool arena : {false, true}) {
-    Party party(2, pipe::TransportChoice::kAuto, arena ? OneHost(2) : GroupOptions());
+    Party party(2, task::TransportChoice::kAuto, arena ? OneHost(2) : GroupOptions());
     ShowAll(party);
     party.Run([](int, Group& group) { ExpectSum(group, 31); });
     Numbers ones(32, 1);

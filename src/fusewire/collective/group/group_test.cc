@@ -81,7 +81,7 @@ TEST_P(Groups, KeysMeetWhateverTheOrder) {
 }
 
 // Every kind against a reference of a few loops, with random counts, roots and pieces, in place or not.
-void AgreeWithTheReference(int ranks, pipe::TransportChoice wire, const GroupOptions& options) {
+void AgreeWithTheReference(int ranks, task::TransportChoice wire, const GroupOptions& options) {
   Party party(ranks, wire, options);
   party.Run([ranks](int rank, Group& group) {
     const auto n = static_cast<size_t>(ranks), me = static_cast<size_t>(rank);
@@ -191,7 +191,7 @@ TEST(Group, AllKindsAgreeWithTheReferenceInTwoLevels) {
     Result<std::vector<TableRow>> table = ParseTable(rows);
     ASSERT_TRUE(table.ok()) << table.status().ToString();
     options.table = std::move(table).value();
-    AgreeWithTheReference(static_cast<int>(hosts.size()), pipe::TransportChoice::kAuto, options);
+    AgreeWithTheReference(static_cast<int>(hosts.size()), task::TransportChoice::kAuto, options);
   }
 }
 
@@ -204,7 +204,7 @@ TEST(Group, EveryAlgorithmOfAnAllReduceAverages) {
       options.arena = false;
       for (int rank = 0; rank < ranks; ++rank) options.places.hosts.push_back(rank % 2);
       options.table = {TableRow{CollectiveKind::kAllReduce, ranks, 1 << 30, algorithm, 4096}};
-      Party party(ranks, pipe::TransportChoice::kAuto, options);
+      Party party(ranks, task::TransportChoice::kAuto, options);
       party.Run([ranks](int rank, Group& group) {
         const size_t count = 5003;
         Array array = Brought(rank, count), average = SumOfAll(ranks, count);
@@ -224,7 +224,7 @@ TEST(Group, RanksWithDifferentPlacesGetAnError) {
   GroupOptions options;
   options.places.hosts = {0, 0, 1, 1};
   options.table = ParseTable("all-reduce 4 1000 two-level 4096").value();
-  Party party(4, pipe::TransportChoice::kAuto, options);
+  Party party(4, task::TransportChoice::kAuto, options);
   GroupOptions other = options;
   other.name = "party";
   other.rank = 3;

@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "fusewire/collective/group/group.h"
-#include "fusewire/pipe/wires_test.h"
+#include "fusewire/task/wires_test.h"
 
 namespace fusewire::collective {
 
 // Groups over each wire, or with an arena too.
-class GroupsOverWires : public pipe::OverWires {
+class GroupsOverWires : public task::OverWires {
  protected:
   static bool arena() { return GetParam().name == std::string("Arena"); }
   static GroupOptions Options(int ranks) {
@@ -62,6 +62,6 @@ inline Array SumOfAll(int ranks, size_t count) {
 #define FUSEWIRE_GROUPS_OVER_WIRES(suite) \
   FUSEWIRE_OVER_WIRES(suite);             \
   INSTANTIATE_TEST_SUITE_P(               \
-      In, suite, ::testing::Values(pipe::TestedWire{"Arena", pipe::TransportChoice::kShm, "shm", ""}), pipe::NameOf)
+      In, suite, ::testing::Values(task::TestedWire{"Arena", task::TransportChoice::kShm, "shm", ""}), task::NameOf)
 
 }  // namespace fusewire::collective

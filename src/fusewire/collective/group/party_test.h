@@ -19,7 +19,7 @@ namespace fusewire::collective {
 
 class Party {
  public:
-  explicit Party(int ranks, pipe::TransportChoice wire = pipe::TransportChoice::kAuto,
+  explicit Party(int ranks, task::TransportChoice wire = task::TransportChoice::kAuto,
                  const GroupOptions& options = GroupOptions()) {
     GroupOptions all = options;
     all.name = "party";

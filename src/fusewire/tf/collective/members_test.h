@@ -46,7 +46,7 @@ class Member {
       return TfStatus();
     };
     task::TaskOptions of_task;
-    of_task.wire = pipe::TransportChoice::kTcp;
+    of_task.wire = task::TransportChoice::kTcp;
     of_task.pool.reactors = 2;
     auto started = task::Task::Start(std::move(of_task));
     EXPECT_TRUE(started.ok()) << started.status().ToString();

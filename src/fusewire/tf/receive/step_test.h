@@ -30,7 +30,7 @@ inline std::unique_ptr<task::Task> StartTask(const std::string& name) {
   options.pipe.name = name;
   options.pool.name = name;
   options.pool.reactors = 2;
-  options.wire = pipe::TransportChoice::kTcp;
+  options.wire = task::TransportChoice::kTcp;
   auto task = task::Task::Start(std::move(options));
   EXPECT_TRUE(task.ok()) << task.status().ToString();
   return std::move(task).value();

@@ -70,10 +70,10 @@ std::string ReadText(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-pipe::TransportChoice ReadWire() {
+task::TransportChoice ReadWire() {
   std::string value = ReadText("FUSEWIRE_TRANSPORT");
-  pipe::TransportChoice wire = pipe::TransportChoice::kAuto;
-  if (!value.empty() && !pipe::TransportChoiceOf(value, &wire)) {
+  task::TransportChoice wire = task::TransportChoice::kAuto;
+  if (!value.empty() && !task::TransportChoiceOf(value, &wire)) {
     FUSEWIRE_LOG(kWarn,
                  "FUSEWIRE_TRANSPORT is \"%s\": auto, tcp, shm or ucx is expected; the default auto holds; see %s",
                  value.c_str(), "docs/settings.md#the-table");

@@ -11,8 +11,8 @@
 #include "fusewire/base/status.h"
 #include "fusewire/observe/watch.h"
 #include "fusewire/pipe/options.h"
-#include "fusewire/pipe/transport_choice.h"
 #include "fusewire/reactor/pool.h"
+#include "fusewire/task/transport_choice.h"
 #include "fusewire/tf/server/network.h"
 #include "fusewire/tf/star/cut/star_pass.h"
 #include "fusewire/transport/protection.h"
@@ -25,7 +25,7 @@ struct ServerSettings {
   pipe::Options pipe;
   Status secret;  // of FUSEWIRE_SECRET and FUSEWIRE_SECRET_FILE
   reactor::PoolOptions pool;
-  pipe::TransportChoice wire = pipe::TransportChoice::kAuto;  // FUSEWIRE_TRANSPORT
+  task::TransportChoice wire = task::TransportChoice::kAuto;  // FUSEWIRE_TRANSPORT
   transport::Protection protection;                           // FUSEWIRE_TLS_CERT, _KEY, _CA, _NAME; FUSEWIRE_CHECKSUM
   int64_t patience_ns = 0;
   NetworkWords network;

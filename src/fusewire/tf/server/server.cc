@@ -170,7 +170,7 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
   if (!sane.ok()) return Failed(sane);
   Result<reactor::Pool*> pool = SharedPool(settings_.pool);
   if (!pool.ok()) return Failed(pool.status());
-  auto transport = pipe::MakeTransport(settings_.wire, {}, settings_.protection);
+  auto transport = task::MakeTransport(settings_.wire, {}, settings_.protection);
   if (!transport.ok()) return Failed(transport.status());
   data_task_ = task::Task::Make(settings_.pipe, reactor::Pool::Share(*pool.value()), std::move(transport).value());
   grpc.worker_service_options.num_serving_threads = kGrpcServingThreads;

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/transport/layer.h"
+#include "fusewire/transport/layer_connection.h"
 #include "fusewire/wire/coder.h"
 #include "fusewire/wire/wire.h"
 

@@ -7,7 +7,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/transport/loopback/loopback_transport.h"
 #include "fusewire/transport/loopback/network.h"
-#include "fusewire/transport/loopback/streams.h"
+#include "fusewire/transport/loopback/stream.h"
 
 namespace fusewire::transport {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "fusewire/transport/loopback/loopback_connection.h"
 #include "fusewire/transport/loopback/network.h"
-#include "fusewire/transport/loopback/streams.h"
+#include "fusewire/transport/loopback/stream.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire::transport {

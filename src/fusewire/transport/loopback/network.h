@@ -19,7 +19,6 @@
 namespace fusewire::transport {
 
 // Future events, in virtual time. Events of the same time run in the order in which they were added.
-// Home: the world's thread. Owns: the events.
 class EventQueue {
  public:
   using Event = UniqueFunction<void()>;

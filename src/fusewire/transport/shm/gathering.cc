@@ -13,6 +13,7 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <string>
 #include <utility>
 
 #include "fusewire/base/bytes.h"
@@ -20,8 +21,7 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/base/random.h"
 #include "fusewire/reactor/event_fd.h"
-#include "fusewire/transport/shm/knock.h"
-#include "fusewire/transport/shm/meeting.h"
+#include "fusewire/transport/shm/control_message.h"
 #include "fusewire/transport/shm/passing.h"
 #include "fusewire/transport/shm/peer_process.h"
 
@@ -162,6 +162,11 @@ Result<Comer> Admit(Fd socket, const PeerProcess& process, uint32_t count, const
   return comer;
 }
 
+Status WrongKnock(const std::string& what) {
+  return Status::Corrupt("the process at the other end is no rank of this gathering: " + what)
+      .Next("run the same version of Fusewire in all ranks");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Gathering>> Gathering::Open() {
@@ -242,6 +247,24 @@ Result<Gathered> ComeTo(const std::string& name, int number, int count, int64_t 
   for (size_t i = 1; i < files.value().size(); ++i) all.lives.push_back(std::move(files.value()[i]));
   all.lives[static_cast<size_t>(number)].Close();
   return all;
+}
+
+// ---- knocks ----
+
+std::array<uint8_t, kKnockBytes> EncodeKnock(const Knock& knock) {
+  std::array<uint8_t, kKnockBytes> packet;
+  CopyBytes(Bytes(packet.data(), packet.size()), ConstBytes(&knock, sizeof(knock)));
+  return packet;
+}
+
+Result<Knock> DecodeKnock(ConstBytes packet, uint32_t count) {
+  if (packet.size != kKnockBytes) return WrongKnock("its knock has " + std::to_string(packet.size) + " bytes");
+  Knock knock;
+  CopyBytes(Bytes(&knock, sizeof(knock)), packet);
+  if (knock.magic != Knock().magic) return WrongKnock("its knock begins with other bytes");
+  if (knock.count != count) return WrongKnock("it counts " + std::to_string(knock.count) + " ranks");
+  if (knock.number >= count) return WrongKnock("its number is " + std::to_string(knock.number));
+  return knock;
 }
 
 }  // namespace fusewire::transport

@@ -11,16 +11,38 @@
 // the latest.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
 #include "fusewire/reactor/cancel.h"
 #include "fusewire/transport/socket_address.h"
 
 namespace fusewire::transport {
+
+// What a process says where the ranks of a host gather: which of them it is, number 0 being the host. One packet.
+struct Knock {
+  uint64_t magic = 0x326f6e6b6b776673;  // "sfwkkno2"
+  uint32_t number = 0;
+  uint32_t count = 0;
+  uint64_t nonce = 0;
+  uint64_t answer = 0;  // the other's nonce; 0 in the first knock
+};
+constexpr size_t kKnockBytes = 32;
+static_assert(sizeof(Knock) == kKnockBytes, "ranks of one host may run different builds");
+static_assert(offsetof(Knock, number) == 8);
+static_assert(offsetof(Knock, count) == 12);
+static_assert(offsetof(Knock, nonce) == 16);
+static_assert(offsetof(Knock, answer) == 24);
+
+std::array<uint8_t, kKnockBytes> EncodeKnock(const Knock& knock);
+// kCorrupt: the packet is not the knock of one of `count` processes.
+Result<Knock> DecodeKnock(ConstBytes packet, uint32_t count);
 
 // One packet carries the file and so many life lines.
 constexpr int kGatheringMax = 128;

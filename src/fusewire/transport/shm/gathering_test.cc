@@ -21,7 +21,6 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/reactor/cancel.h"
 #include "fusewire/transport/lab_test.h"
-#include "fusewire/transport/shm/knock.h"
 
 namespace fusewire::transport {
 namespace {
@@ -97,7 +96,7 @@ TEST(Gathering, AMissingRankEndsItAtTheDeadlineAndACancelSooner) {
   EXPECT_EQ(ComeTo("fusewire-gathering-of-nobody", 1, 2, In(kSecondNs), nullptr).status().code(), Code::kUnavailable);
 }
 
-TEST(Gathering, AWaitingRankHearsThatItIsOver) {
+TEST(Gathering, WaitingRanksHearThatItIsOver) {
   auto gathering = Gathering::Open();
   ASSERT_TRUE(gathering.ok());
   const Fd file(memfd_create("test", MFD_CLOEXEC));
@@ -112,7 +111,7 @@ TEST(Gathering, AWaitingRankHearsThatItIsOver) {
 }
 
 // Twice one number, or a number of another count: no rank of this gathering.
-TEST(Gathering, ANumberOfNoRankEndsIt) {
+TEST(Gathering, AStrangerEndsIt) {
   auto gathering = Gathering::Open();
   ASSERT_TRUE(gathering.ok());
   const Fd file(memfd_create("test", MFD_CLOEXEC));
@@ -194,7 +193,7 @@ TEST(Gathering, LeavesNothingToProgramsThatAreStarted) {
 }
 
 // The name comes from another rank: it may belong to a listener that never accepts.
-TEST(Gathering, ARankThatComesToAFullOneHearsOfItInTime) {
+TEST(Gathering, OneThatIsFullIsReportedInTime) {
   const Fd full(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const std::string name = "fusewire-test-full-" + std::to_string(getpid());
   sockaddr_un place = {};

@@ -17,7 +17,7 @@
 
 #include "fusewire/base/clock.h"
 #include "fusewire/transport/lab_test.h"
-#include "fusewire/transport/shm/meeting.h"
+#include "fusewire/transport/shm/control_message.h"
 
 namespace fusewire::transport {
 namespace {
@@ -25,7 +25,7 @@ namespace {
 // A socket whose other end is a process that does this and then connects.
 Fd Met(void (*first)()) {
   const Fd place(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  const UnixAddress name = MeetingPlace("peer-process-test", static_cast<uint16_t>(getpid()));
+  const UnixAddress name = SocketName("peer-process-test", static_cast<uint16_t>(getpid()));
   const timeval limit = {5, 0};  // of accept, in case that `first` ends the process
   if (setsockopt(place.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) != 0 ||
       bind(place.get(), name.get(), name.length) != 0 || listen(place.get(), 1) != 0) {
@@ -85,7 +85,7 @@ TEST(PeerProcess, ThatHasEndedHasNotSentAnything) {
   });
 }
 
-TEST(PeerProcess, WithAReusedPidIsRefused) {
+TEST(PeerProcess, AReusedProcessNumberIsRefused) {
   Expect([] {
     Fd socket = Met(Nothing);
     const Result<PeerProcess> process = PeerProcess::Of(socket.get());

@@ -12,7 +12,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
-#include "fusewire/base/happens_before.h"
+#include "fusewire/base/sanitizers.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire::transport {

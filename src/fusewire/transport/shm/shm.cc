@@ -1,38 +1,394 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/transport/shm/shm.h"
 
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <fstream>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "fusewire/base/check.h"
+#include "fusewire/base/list.h"
+#include "fusewire/base/log.h"
 #include "fusewire/base/random.h"
-#include "fusewire/transport/shm/meeting.h"
+#include "fusewire/transport/accepting.h"
+#include "fusewire/transport/dialing.h"
+#include "fusewire/transport/listening.h"
+#include "fusewire/transport/shm/control_message.h"
 #include "fusewire/transport/shm/others_memory.h"
+#include "fusewire/transport/shm/peer_process.h"
 #include "fusewire/transport/shm/shm_connection.h"
-#include "fusewire/transport/shm/shm_dialing.h"
-#include "fusewire/transport/shm/shm_listener.h"
+#include "fusewire/transport/shm/shm_options.h"
 #include "fusewire/transport/shm/shm_sender.h"
+#include "fusewire/transport/transport.h"
 
 namespace fusewire::transport {
-
-uint64_t HostId() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string boot;
-  struct stat network = {};
-  // Unix sockets with abstract names, by which processes meet, belong to it.
-  if (!std::getline(file, boot) || boot.empty() || stat("/proc/thread-self/ns/net", &network) != 0) return 0;
-  uint64_t id = 0;
-  auto mix = [&id](uint64_t number) { id = Random(id ^ number).Next(); };
-  for (const char letter : boot) mix(static_cast<uint8_t>(letter));
-  mix(network.st_ino);
-  return id == 0 ? 1 : id;
-}
 namespace {
+
+// Meets processes that want to share memory. It goes on when this process runs out of descriptors.
+class ShmListener final : public Listener {
+ public:
+  static Result<std::unique_ptr<Listener>> Open(reactor::Reactor& home, const Address& address,
+                                                const ShmOptions& options, OnIncoming on_incoming);
+  ShmListener(reactor::Reactor& home, Fd fd, const Address& address, const ShmOptions& options, OnIncoming on_incoming);
+  ~ShmListener() override;
+  Address address() const override { return address_; }
+
+ private:
+  class Guest;
+  void Receive(Fd fd);
+  void OnPacket(Guest* guest);
+  static Status OnKnock(Guest* guest, const ShmControlMessage& knock);
+  Status OnHello(Guest* guest, Packet hello);
+  void TurnAway(Guest* guest, const Status& why);
+  void End(Guest* guest);
+
+  reactor::Reactor& home_;
+  const Address address_;
+  const ShmOptions& options_;
+  OnIncoming on_incoming_;
+  LogLimiter away_log_{10 * kSecondNs};
+  List<Guest> guests_;  // those that have sent no hello yet, the oldest first; ours
+  size_t guest_count_ = 0;
+  Accepting accepting_;
+};
+
+// One attempt to meet a task of this machine: the places where it may be met in turn, within one deadline.
+class ShmDialing final : public DialingInTurn {
+ public:
+  ShmDialing(reactor::Reactor& home, Address address, const ShmOptions& options, OnDialed on_dialed)
+      : DialingInTurn(home, std::move(address), std::move(on_dialed)), options_(options) {}
+
+ private:
+  void OnNames(const Names& names) override;
+  void TryNext() override;
+  void Drop() override;
+  void OnEvents(uint32_t epoll_events) override;
+  Status Connect();
+  Status TakeKnock(const Packet& knock);
+  void TakeWelcome(const ShmControlMessage& welcome);
+  Status SayHello(uint64_t answer);
+
+  const ShmOptions& options_;
+  std::vector<UnixAddress> places_;
+  std::string number_;  // of the host, for words
+  PeerProcess process_;
+  uint64_t nonce_ = 0;
+  std::unique_ptr<ShmConnection> connection_;  // from our hello on
+};
+
+// Processes that have sent no hello: one for each of a large job's tasks that dial at once. Of more, the oldest goes.
+constexpr size_t kGuestsMax = 4096;
+// Ports that are tried where any will do: of the dynamic range, as the system's own choice would be.
+constexpr uint16_t kPortMin = 49152, kPortMax = 65535;
+constexpr int kPortTries = 100;
+
+Result<Fd> BindAndListen(const std::string& number, uint16_t port, const ShmOptions& options) {
+  Fd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) {
+    return Status::FromErrno(Code::kOverloaded, "socket", errno).Next("raise the limit of open files (ulimit -n)");
+  }
+  const UnixAddress where = SocketName(number, port);
+  if (bind(fd.get(), where.get(), where.length) != 0 || listen(fd.get(), options.backlog) != 0) {
+    return Status::FromErrno(Code::kInvalid, "bind", errno)
+        .Next("choose another port, or stop the process that holds this one");
+  }
+  return fd;
+}
+
+Result<Fd> BindAnyPort(const std::string& number, uint16_t* port, const ShmOptions& options) {
+  Random random(SystemRandom64());
+  Result<Fd> fd = Status::Internal("no port was tried");
+  for (int i = 0; i < kPortTries && !fd.ok(); ++i) {
+    *port = static_cast<uint16_t>(random.Between(kPortMin, kPortMax));
+    fd = BindAndListen(number, *port, options);
+  }
+  return fd;
+}
+
+// "*" for every address of this machine.
+Result<std::string> NumberToListenAt(const Address& address) {
+  SocketAddress where;
+  if (address.host.empty() || address.host == "*") return std::string(kEverywhere);
+  const std::string host = address.host == "localhost" ? WhereToListen(address.host).host : address.host;
+  if (!ParseNumeric(host, address.port, &where)) {
+    return Status::Invalid("the host to listen at is a name, and must be a numeric address")
+        .Next("write the address in numbers, or :port for every interface");
+  }
+  std::string number = NumberOf(where);
+  if (number == "0.0.0.0" || number == "::") return std::string(kEverywhere);
+  if (IsOwnAddress(where)) return number;
+  return Status::Invalid("bind: this host does not have the address").Next("choose an address of this host");
+}
+
+// How long a listener whose queue is full gets before it is asked again: a unix socket has no other way to wait for it.
+constexpr int64_t kQueueFullNs = kMillisecondNs;
+
+// ---- listening ----
+
+// A process that has connected and not sent its hello yet.
+class ShmListener::Guest final : public ListNode, private reactor::FdHandler {
+ public:
+  Guest(ShmListener* listener, Fd fd, PeerProcess peer)
+      : process(peer),
+        socket(std::move(fd)),
+        listener_(listener),
+        limit_([this] { listener_->TurnAway(this, Status::Timeout("it sent no hello within greeting_ns_max")); }) {}
+  ~Guest() {
+    if (watched_) listener_->home_.Unwatch(socket.get(), this);
+  }
+  Status Watch() {
+    FUSEWIRE_CHECK(!watched_);
+    Status watched = listener_->home_.Watch(socket.get(), EPOLLIN | EPOLLRDHUP, this);
+    watched_ = watched.ok();
+    if (watched_) listener_->home_.Arm(&limit_, listener_->options_.greeting_ns_max);
+    return watched;
+  }
+  Fd TakeSocket() {
+    FUSEWIRE_CHECK(socket.valid());
+    if (std::exchange(watched_, false)) listener_->home_.Unwatch(socket.get(), this);
+    return std::move(socket);
+  }
+
+  const PeerProcess process;
+  Fd socket;
+  std::optional<uint64_t> nonce;  // once it has knocked
+
+ private:
+  void OnEvents(uint32_t) override { listener_->OnPacket(this); }
+  ShmListener* const listener_;
+  bool watched_ = false;
+  reactor::Timer limit_;
+};
+
+Result<std::unique_ptr<Listener>> ShmListener::Open(reactor::Reactor& home, const Address& address,
+                                                    const ShmOptions& options, OnIncoming on_incoming) {
+  FUSEWIRE_AT_HOME(home);
+  Result<std::string> number = NumberToListenAt(address);
+  if (!number.ok()) return number.status().Peer(address.ToString()).Phase("listen");
+  Address taken = address;
+  Result<Fd> fd = address.port == 0 ? BindAnyPort(number.value(), &taken.port, options)
+                                    : BindAndListen(number.value(), address.port, options);
+  if (!fd.ok()) return fd.status().Peer(address.ToString()).Phase("listen");
+  auto listener = std::make_unique<ShmListener>(home, std::move(fd).value(), taken, options, std::move(on_incoming));
+  Status watched = listener->accepting_.Start();
+  if (!watched.ok()) return watched.Peer(address.ToString()).Phase("listen");
+  return std::unique_ptr<Listener>(std::move(listener));
+}
+
+ShmListener::ShmListener(reactor::Reactor& home, Fd fd, const Address& address, const ShmOptions& options,
+                         OnIncoming on_incoming)
+    : home_(home),
+      address_(address),
+      options_(options),
+      on_incoming_(std::move(on_incoming)),
+      accepting_(home, std::move(fd), address,
+                 [this](Fd accepted, const SocketAddress&) { Receive(std::move(accepted)); }) {}
+
+ShmListener::~ShmListener() {
+  FUSEWIRE_AT_HOME(home_);
+  while (Guest* guest = guests_.front()) End(guest);
+  FUSEWIRE_CHECK(guest_count_ == 0);
+}
+
+void ShmListener::Receive(Fd fd) {
+  FUSEWIRE_AT_HOME(home_);
+  Result<PeerProcess> process = PeerProcess::Of(fd.get());
+  auto owned = std::make_unique<Guest>(this, std::move(fd), process.ok() ? process.value() : PeerProcess());
+  Guest* guest = owned.release();  // the list's now; End() takes it back
+  guests_.PushBack(guest);
+  ++guest_count_;
+  Status good = process.ok() ? guest->Watch() : process.status();
+  if (!good.ok()) {
+    TurnAway(guest, good);
+  } else if (guest_count_ > kGuestsMax) {
+    TurnAway(guests_.front(), Status::Overloaded("more than " + std::to_string(kGuestsMax) +
+                                                 " processes have connected and sent no hello"));
+  }
+}
+
+void ShmListener::OnPacket(Guest* guest) {
+  const bool knocked = guest->nonce.has_value();
+  std::optional<Result<Packet>> received =
+      ReceiveControl(guest->socket.get(), knocked ? ShmControlKind::kHello : ShmControlKind::kKnock);
+  if (!received.has_value()) return;
+  Status good = received->status();
+  if (good.ok()) {
+    good = knocked ? OnHello(guest, std::move(*received).value()) : OnKnock(guest, received->value().message);
+  }
+  if (!good.ok()) TurnAway(guest, good);
+}
+
+Status ShmListener::OnKnock(Guest* guest, const ShmControlMessage& knock) {
+  ShmControlMessage ours;
+  ours.kind = ShmControlKind::kKnock;
+  ours.answer = knock.nonce;
+  ours.nonce = SystemRandom64();
+  guest->nonce = ours.nonce;
+  return SendControl(guest->socket.get(), ours, nullptr);
+}
+
+// Good: the guest has gone.
+Status ShmListener::OnHello(Guest* guest, Packet hello) {
+  if (hello.message.answer != guest->nonce)
+    return Status::Corrupt("its hello does not answer our knock")
+        .Next("run the same version of Fusewire in both tasks");
+  FUSEWIRE_TRY(guest->process.CheckSender(hello.sender));
+  Result<std::unique_ptr<Segment>> segment = Segment::Attach(hello.files[0], hello.message.ring_bytes);
+  if (!segment.ok()) return segment.status();
+  hello.files[0].Close();
+  const pid_t peer = guest->process.pid();
+  const bool can_read = options_.lend && CanReadOrLog(peer, hello.message.probe_address, hello.message.probe_word);
+  ShmControlMessage welcome;
+  welcome.kind = ShmControlKind::kWelcome;
+  welcome.probe_address = ProbeAddress();
+  welcome.probe_word = ProbeWord();
+  FUSEWIRE_TRY(SendControl(guest->socket.get(), welcome, nullptr));
+  auto origin = std::unique_ptr<ShmOrigin>(new ShmOrigin{std::move(hello), can_read, options_});
+  auto incoming =
+      std::make_unique<ShmIncoming>(guest->TakeSocket(), std::move(segment).value(), std::move(origin), peer);
+  End(guest);
+  on_incoming_(std::move(incoming));
+  return Status::Ok();
+}
+
+void ShmListener::TurnAway(Guest* guest, const Status& why) {
+  uint64_t suppressed = 0;
+  const bool gone = why.code() == Code::kUnavailable;  // it closed, or only looked whether we listen
+  if (!gone && away_log_.Allow(home_.now_ns(), &suppressed)) {
+    FUSEWIRE_LOG(kWarn, "listener %s does not share memory with process %d (%llu more in between): %s",
+                 address_.ToString().c_str(), static_cast<int>(guest->process.pid()),
+                 static_cast<unsigned long long>(suppressed), why.Explained().c_str());
+  }
+  End(guest);
+}
+
+void ShmListener::End(Guest* guest) {
+  FUSEWIRE_CHECK(guest_count_ > 0);
+  FUSEWIRE_CHECK(guest->linked());
+  guest->Unlink();
+  --guest_count_;
+  const std::unique_ptr<Guest> ours(guest);
+}
+
+// ---- dialing ----
+
+// The peer is on this machine only if an address of the host is one of this network namespace: that is the only proof.
+void ShmDialing::OnNames(const Names& names) {
+  last_error_ =
+      names.ok() ? Status::Unavailable("the host is not this machine").Next("dial it over TCP") : names.status();
+  const std::vector<std::string> none;
+  for (const std::string& number : names.ok() ? names.value() : none) {
+    SocketAddress address;
+    if (!ParseNumeric(number, address_.port, &address)) continue;
+    std::string own = NumberOf(address);
+    if (own == "0.0.0.0") own = "127.0.0.1";
+    if (own == "::") own = "::1";
+    if (own == NumberOf(address) && !IsOwnAddress(address)) continue;
+    if (number_.empty()) number_ = own;
+    places_.push_back(SocketName(own, address_.port));
+  }
+  if (!places_.empty()) places_.push_back(SocketName(kEverywhere, address_.port));
+  home_.Arm(&step_, 0);
+}
+
+void ShmDialing::TryNext() {
+  FUSEWIRE_AT_HOME(home_);
+  for (; next_ < places_.size(); ++next_) {
+    Drop();
+    Status connected = Connect();
+    if (connected.ok()) return;
+    // An error at one place says more than the absence of a listener at another.
+    if (last_error_.code() == Code::kUnavailable || last_error_.ok()) last_error_ = std::move(connected);
+    if (step_.armed()) return;
+  }
+  Finish(last_error_);
+}
+
+Status ShmDialing::Connect() {
+  FUSEWIRE_CHECK(next_ < places_.size());
+  fd_ = Fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd_.valid()) {
+    return Status::FromErrno(Code::kOverloaded, "socket", errno).Next("raise the limit of open files (ulimit -n)");
+  }
+  if (connect(fd_.get(), places_[next_].get(), places_[next_].length) != 0) {
+    if (errno == EAGAIN) home_.Arm(&step_, kQueueFullNs);
+    return Status::FromErrno(Code::kUnavailable, "connect", errno);
+  }
+  Result<PeerProcess> process = PeerProcess::Of(fd_.get());
+  if (!process.ok()) return process.status();
+  process_ = std::move(process).value();
+  ShmControlMessage knock;
+  knock.kind = ShmControlKind::kKnock;
+  knock.nonce = nonce_ = SystemRandom64();
+  FUSEWIRE_TRY(SendControl(fd_.get(), knock, nullptr));
+  return Watch(EPOLLIN | EPOLLRDHUP);
+}
+
+Status ShmDialing::SayHello(uint64_t answer) {
+  Result<reactor::Doorbell*> bell = home_.OpenDoorbell();
+  if (!bell.ok()) return bell.status();
+  Fd file;
+  Result<std::unique_ptr<Segment>> segment = Segment::Make(options_.ring_bytes, &file);
+  if (!segment.ok()) return segment.status();
+  connection_ = std::make_unique<ShmConnection>(home_, bell.value(), std::move(segment).value(), options_,
+                                                Address{number_, address_.port}.ToString());
+  ShmControlMessage hello;
+  hello.kind = ShmControlKind::kHello;
+  hello.ring_bytes = options_.ring_bytes;
+  hello.bit = connection_->bit();
+  hello.probe_address = ProbeAddress();
+  hello.probe_word = ProbeWord();
+  hello.answer = answer;
+  const auto [rung, asleep, event] = bell.value()->files();
+  const int files[] = {file.get(), rung, asleep, event};
+  return SendControl(fd_.get(), hello, files);
+}
+
+void ShmDialing::OnEvents(uint32_t) {
+  const bool greeted = connection_ != nullptr;
+  std::optional<Result<Packet>> received =
+      ReceiveControl(fd_.get(), greeted ? ShmControlKind::kWelcome : ShmControlKind::kKnock);
+  if (!received.has_value()) return;
+  Status good = received->status();
+  if (good.ok() && !greeted) good = TakeKnock(received->value());
+  if (!good.ok()) {
+    last_error_ = std::move(good);
+    ++next_;
+    TryNext();
+    return;
+  }
+  if (greeted) TakeWelcome(received->value().message);
+}
+
+// It is proven now who listens: from here on, it gets our memory.
+Status ShmDialing::TakeKnock(const Packet& knock) {
+  if (knock.message.answer != nonce_)
+    return Status::Corrupt("the listener's knock does not answer ours")
+        .Next("run the same version of Fusewire in both tasks");
+  FUSEWIRE_TRY(process_.CheckSender(knock.sender));
+  return SayHello(knock.message.nonce);
+}
+
+void ShmDialing::TakeWelcome(const ShmControlMessage& welcome) {
+  if (options_.lend && CanReadOrLog(process_.pid(), welcome.probe_address, welcome.probe_word))
+    connection_->SetLender(process_.pid());
+  connection_->SetSocket(TakeSocket(), process_.pid());
+  Succeed(std::move(connection_));
+}
+
+void ShmDialing::Drop() {
+  connection_.reset();
+  DialingInTurn::Drop();
+}
 
 class ShmTransport final : public Transport {
  public:
@@ -46,7 +402,8 @@ class ShmTransport final : public Transport {
   std::unique_ptr<Dialing> Dial(reactor::Reactor& home, const Address& address, int64_t timeout_ns,
                                 OnDialed on_dialed) override {
     auto dialing = std::make_unique<ShmDialing>(home, address, options_, std::move(on_dialed));
-    dialing->Start(&resolver_, timeout_ns);
+    const bool is_here = address.host.empty() || address.host == "*";
+    dialing->Start(&resolver_, is_here ? "localhost" : address.host, timeout_ns);
     return dialing;
   }
   bool HandsOver() const override { return true; }
@@ -57,6 +414,19 @@ class ShmTransport final : public Transport {
 };
 
 }  // namespace
+
+uint64_t HostId() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  struct stat network = {};
+  // Unix sockets with abstract names, by which processes meet, belong to it.
+  if (!std::getline(file, boot) || boot.empty() || stat("/proc/thread-self/ns/net", &network) != 0) return 0;
+  uint64_t id = 0;
+  auto mix = [&id](uint64_t number) { id = Random(id ^ number).Next(); };
+  for (const char letter : boot) mix(static_cast<uint8_t>(letter));
+  mix(network.st_ino);
+  return id == 0 ? 1 : id;
+}
 
 std::unique_ptr<Transport> MakeShm(ShmOptions options) { return std::make_unique<ShmTransport>(std::move(options)); }
 

@@ -14,9 +14,8 @@
 namespace fusewire::transport {
 
 // Which host a process is on, as a number that processes may send each other: it is the same for those that can meet to
-// share memory, whatever their addresses. A hint: the proof is that they meet, see meeting.h and gathering.h.
-// Home: any thread. Fails: 0 where the system does not tell.
-// Of the calling thread: made of its kernel's boot id and its network namespace.
+// share memory, whatever their addresses. A hint: the proof is that they meet, see control_message.h and gathering.h.
+// Any thread: made of its kernel's boot id and its network namespace. 0 where the system does not tell.
 uint64_t HostId();
 
 std::unique_ptr<Transport> MakeShm(ShmOptions options);

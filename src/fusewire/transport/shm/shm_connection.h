@@ -12,8 +12,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/reactor/doorbell.h"
-#include "fusewire/transport/shm/meeting.h"
-#include "fusewire/transport/shm/peer_bell.h"
+#include "fusewire/transport/shm/control_message.h"
 #include "fusewire/transport/shm/ring.h"
 #include "fusewire/transport/shm/shm_options.h"
 #include "fusewire/transport/shm/shm_sender.h"

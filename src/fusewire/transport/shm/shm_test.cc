@@ -28,7 +28,7 @@
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/transport/lab_test.h"
 #include "fusewire/transport/nearest/nearest.h"
-#include "fusewire/transport/shm/meeting.h"
+#include "fusewire/transport/shm/control_message.h"
 #include "fusewire/transport/shm/passing.h"
 #include "fusewire/transport/shm/segment.h"
 #include "fusewire/transport/tcp/tcp.h"
@@ -67,12 +67,12 @@ class Listening final : public ConnectionHandler {
   Status why;
 };
 
-class Meetings : public testing::Test {
+class ShmConnections : public testing::Test {
  protected:
-  Meetings() : home_(std::move(reactor::Reactor::Start({})).value()), shm_(MakeShm({})) {
-    SetLogSink([](LogLevel, const char* line, void* self) { static_cast<Meetings*>(self)->log_ += line; }, this);
+  ShmConnections() : home_(std::move(reactor::Reactor::Start({})).value()), shm_(MakeShm({})) {
+    SetLogSink([](LogLevel, const char* line, void* self) { static_cast<ShmConnections*>(self)->log_ += line; }, this);
   }
-  ~Meetings() override {
+  ~ShmConnections() override {
     AskHome(*home_, [this] {
       dialing_.reset();
       made_.reset();
@@ -103,7 +103,7 @@ class Meetings : public testing::Test {
   // A process that speaks for itself.
   Fd Knock() {
     Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    UnixAddress place = MeetingPlace("127.0.0.1", listener_->address().port);
+    UnixAddress place = SocketName("127.0.0.1", listener_->address().port);
     EXPECT_EQ(connect(socket.get(), place.get(), place.length), 0);
     return socket;
   }
@@ -179,7 +179,7 @@ class Meetings : public testing::Test {
   std::string refused_, log_;  // at home
 };
 
-TEST_F(Meetings, AStrangersGreetingEndsItsConnection) {
+TEST_F(ShmConnections, AStrangersGreetingEndsItsConnection) {
   Listen();
   Fd file;
   auto segment = Segment::Make(kSmallRing, &file);
@@ -224,7 +224,7 @@ TEST_F(Meetings, AStrangersGreetingEndsItsConnection) {
   close(null);
 }
 
-TEST_F(Meetings, ALiarInSharedMemoryCostsItsConnection) {
+TEST_F(ShmConnections, ALiarInSharedMemoryCostsItsConnection) {
   Listen();
   for (uint64_t filled : {uint64_t{kSmallRing} + 8, UINT64_MAX, uint64_t{4}}) {
     Liar liar = Greet();
@@ -240,7 +240,7 @@ TEST_F(Meetings, ALiarInSharedMemoryCostsItsConnection) {
 }
 
 // Random words all over what both share, for a while: whatever comes of it, it ends in an error or goes on.
-TEST_F(Meetings, GarbageAllOverTheMemoryIsSurvived) {
+TEST_F(ShmConnections, GarbageAllOverTheMemoryIsSurvived) {
   const uint64_t seed = SystemRandom64();
   SCOPED_TRACE("seed " + std::to_string(seed));
   Random random(seed);
@@ -267,7 +267,7 @@ TEST_F(Meetings, GarbageAllOverTheMemoryIsSurvived) {
   }
 }
 
-TEST_F(Meetings, ASecondDoorbellIsRefused) {
+TEST_F(ShmConnections, ASecondDoorbellIsRefused) {
   Listen();
   Liar liar = Greet();
   ShmControlMessage bell;
@@ -279,7 +279,7 @@ TEST_F(Meetings, ASecondDoorbellIsRefused) {
 }
 
 // A reader that is busy finds the next Write behind the loans that it has not read.
-TEST_F(Meetings, AWriteIsTakenBehindOneWhoseLoansAreUnread) {
+TEST_F(ShmConnections, AWriteIsTakenBehindOneWhoseLoansAreUnread) {
   Listen();
   ASSERT_TRUE(Dial(*shm_, listener_->address()).ok());
   Listening writer;
@@ -316,17 +316,17 @@ TEST_F(Meetings, AWriteIsTakenBehindOneWhoseLoansAreUnread) {
   });
 }
 
-TEST_F(Meetings, AnotherHostIsNotMet) {
+TEST_F(ShmConnections, AnotherHostIsNotMet) {
   Status status = Dial(*shm_, {"192.0.2.1", 5555});
   EXPECT_EQ(status.code(), Code::kUnavailable);
   EXPECT_THAT(status.cause(), HasSubstr("not this machine"));
 }
 
 // A process of another user that takes our name is refused. Needs root, to become another user.
-TEST_F(Meetings, AnotherUserIsRefusedByBothEnds) {
+TEST_F(ShmConnections, AnotherUserIsRefusedByBothEnds) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   Listen();
-  UnixAddress ours = MeetingPlace("127.0.0.1", listener_->address().port), theirs = MeetingPlace("127.0.0.1", 9);
+  UnixAddress ours = SocketName("127.0.0.1", listener_->address().port), theirs = SocketName("127.0.0.1", 9);
   int ready[2], end[2];
   ASSERT_EQ(pipe2(ready, O_CLOEXEC), 0);
   ASSERT_EQ(pipe2(end, O_CLOEXEC), 0);
@@ -369,10 +369,10 @@ TEST_F(Meetings, AnotherUserIsRefusedByBothEnds) {
 
 // The process that connected has ended before it is looked at, and one of ours has its number since. Needs root, to
 // choose the number.
-TEST_F(Meetings, ANumberThatAnotherProcessHasNowProvesNothing) {
+TEST_F(ShmConnections, ANumberThatAnotherProcessHasNowProvesNothing) {
   Listen();
   Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  const UnixAddress place = MeetingPlace("127.0.0.1", listener_->address().port);
+  const UnixAddress place = SocketName("127.0.0.1", listener_->address().port);
   pid_t innocent = -1;
   AskHome(*home_, [&] {  // so that nothing is accepted meanwhile
     const pid_t stranger = fork();
@@ -421,7 +421,7 @@ TEST(Lending, IsWhatANeighbourMayDo) {
   EXPECT_EQ(status, 0) << WEXITSTATUS(status);
 }
 
-TEST_F(Meetings, NearestTakesSharedMemoryWhereItIsAndTcpElsewhere) {
+TEST_F(ShmConnections, NearestTakesSharedMemoryWhereItIsAndTcpElsewhere) {
   std::unique_ptr<Transport> nearest = MakeNearest(MakeShm({}), MakeTcp({}));
   std::unique_ptr<Transport> tcp = MakeTcp({});
   std::unique_ptr<Listener> both, one;

@@ -2,11 +2,15 @@
 #include "fusewire/transport/tcp/tcp_connection.h"
 
 #include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/uio.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
+#include <string>
 #include <utility>
 
 #include "fusewire/base/check.h"
@@ -19,11 +23,87 @@ constexpr size_t kPartsMax = IOV_MAX;
 // In a long body, input is reported only from this size on. With twice as much, the gain of larger reads is lost
 // to a sender that has to wait.
 constexpr int kLowWaterBytes = 64 * 1024;
+// How often it is looked whether the peer has acknowledged everything: the kernel reports no event for it.
+constexpr int64_t kDeliveredLookNs = kMillisecondNs;
+
+// Options tune; a kernel that refuses one still carries our bytes.
+void SetInt(int fd, int level, int name, int value) { (void)setsockopt(fd, level, name, &value, sizeof(value)); }
+
+// Both ends have the same address: there is no network between them.
+bool StaysHere(int fd) {
+  SocketAddress own, peer;
+  own.length = peer.length = sizeof(sockaddr_storage);
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&own.storage), &own.length) != 0 ||
+      getpeername(fd, reinterpret_cast<sockaddr*>(&peer.storage), &peer.length) != 0)
+    return false;
+  return SameNumber(own.get(), peer.get());
+}
+
+// One of the addresses of this host, or all of them.
+bool IsHere(SocketAddress address) {
+  SetPort(&address, 0);
+  const Fd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return fd.valid() && bind(fd.get(), address.get(), address.length) == 0;
+}
+
+// BBR paces what it sends with timers, which costs traffic between tasks of one host up to a fifth of its time. A
+// socket that has begun with it is paced for good, whatever is chosen afterwards; so those that may stay here begin
+// without it. Reno is the only other one that every process may choose.
+constexpr char kPaced[] = "bbr";
+constexpr char kUnpaced[] = "reno";
+
+std::string CongestionControl(int fd) {
+  char name[32] = "";
+  socklen_t length = sizeof(name) - 1;
+  return getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0 ? name : "";
+}
+
+void SetCongestionControl(int fd, const std::string& name) {
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size()));
+}
+
+// Of a connection that leaves this host: a listener's choice was made for those that do not.
+void RestoreCongestionControl(int fd) {
+  if (CongestionControl(fd) != kUnpaced) return;
+  const Fd fresh(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const std::string chosen = fresh.valid() ? CongestionControl(fresh.get()) : "";
+  if (chosen == kPaced) SetCongestionControl(fd, chosen);
+}
+
+constexpr int kUnreadBytes = 608 * 1024;
+#ifdef SO_BUF_LOCK
+constexpr int kBufferLocks = SO_BUF_LOCK;
+#else
+constexpr int kBufferLocks = 72;  // since Linux 5.14
+#endif
+
+// The kernel uses twice the number that it is given; on a modern kernel, nearly all of that may be payload. An
+// established connection keeps to the window that it has, unless it is told another.
+void HoldUnread(int fd, int bytes_max) {
+  SetInt(fd, SOL_SOCKET, SO_RCVBUF, bytes_max / 2);
+  SetInt(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, bytes_max);
+}
+
+// Begins with what HoldUnread holds, from where the kernel goes on by what the path holds. An older one can't go on
+// from there, so it begins with less.
+void HoldWhatThePathHolds(int fd) {
+  int locks = 0;
+  socklen_t length = sizeof(locks);
+  if (getsockopt(fd, SOL_SOCKET, kBufferLocks, &locks, &length) != 0) return;
+  HoldUnread(fd, kUnreadBytes);
+  SetInt(fd, SOL_SOCKET, kBufferLocks, 0);
+}
 
 }  // namespace
 
 TcpConnection::TcpConnection(reactor::Reactor& home, Fd fd, std::string peer_address)
-    : home_(home), fd_(std::move(fd)), peer_address_(std::move(peer_address)), later_([this] { DoLater(); }) {}
+    : home_(home),
+      fd_(std::move(fd)),
+      peer_address_(std::move(peer_address)),
+      later_([this] { DoLater(); }),
+      delivered_([this] {
+        if (Delivered()) handler_->OnDelivered();
+      }) {}
 
 TcpConnection::~TcpConnection() { Stop(); }
 
@@ -145,6 +225,14 @@ void TcpConnection::WaitForRoom(bool wait) {
   home_.Rewatch(fd_.get(), EPOLLIN | EPOLLRDHUP | room, this);
 }
 
+bool TcpConnection::Delivered() {
+  FUSEWIRE_AT_HOME(home_);
+  if (closed_) return false;  // OnClosed follows
+  if (AllAcknowledged(fd_.get())) return true;
+  if (!delivered_.armed()) home_.Arm(&delivered_, kDeliveredLookNs);
+  return false;
+}
+
 void TcpConnection::Fail(Status why) { Close(why.Next("check that the peer is running and reachable")); }
 
 void TcpConnection::Close(Status why) {
@@ -169,6 +257,7 @@ void TcpConnection::DoLater() {
 }
 
 void TcpConnection::Stop() {
+  reactor::Reactor::Disarm(&delivered_);
   if (watched_) home_.Unwatch(fd_.get(), this);
   watched_ = false;
   fd_.Close();
@@ -183,6 +272,38 @@ std::unique_ptr<Incoming> TcpConnection::HandOver() {
   watched_ = false;
   reactor::Reactor::Disarm(&later_);
   return std::make_unique<TcpIncoming>(std::move(fd), peer_address_);
+}
+
+// ---- sockets ----
+
+Result<Fd> MakeSocket(const SocketAddress& where, const TcpOptions& options) {
+  const int family = where.storage.ss_family;
+  Fd fd(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) {
+    bool out_of_files = errno == EMFILE || errno == ENFILE;
+    return Status::FromErrno(out_of_files ? Code::kOverloaded : Code::kUnavailable, "socket", errno)
+        .Next(out_of_files ? "raise the limit of open files (ulimit -n)"
+                           : "check that this host has this kind of network");
+  }
+  // Before connect and listen, as it decides how large a window the connection can name.
+  if (options.receive_buffer_bytes > 0) HoldUnread(fd.get(), options.receive_buffer_bytes);
+  if (CongestionControl(fd.get()) == kPaced && IsHere(where)) SetCongestionControl(fd.get(), kUnpaced);
+  return fd;
+}
+
+void TuneConnected(int fd, const TcpOptions& options) {
+  SetInt(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  if (options.unsent_bytes_max > 0) SetInt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, options.unsent_bytes_max);
+  SetInt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
+         static_cast<int>(std::min<int64_t>(options.user_timeout_ns / kMillisecondNs, INT_MAX)));
+  const bool stays = StaysHere(fd);
+  if (!stays) RestoreCongestionControl(fd);
+  if (options.receive_buffer_bytes > 0) return;
+  if (stays) {
+    HoldUnread(fd, kUnreadBytes);
+  } else {
+    HoldWhatThePathHolds(fd);
+  }
 }
 
 }  // namespace fusewire::transport

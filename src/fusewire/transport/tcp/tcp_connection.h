@@ -6,10 +6,18 @@
 #include <string>
 #include <utility>
 
-#include "fusewire/transport/tcp/socket.h"
+#include "fusewire/base/status.h"
+#include "fusewire/transport/socket_address.h"
+#include "fusewire/transport/tcp/tcp_options.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire::transport {
+
+// System calls on TCP sockets, with their errors as a Status.
+// A non-blocking socket, with all options that must be set before it connects to this address, or listens at it.
+Result<Fd> MakeSocket(const SocketAddress& where, const TcpOptions& options);
+// The options of an established connection.
+void TuneConnected(int fd, const TcpOptions& options);
 
 class TcpConnection final : public Connection, private reactor::FdHandler {
  public:
@@ -19,7 +27,7 @@ class TcpConnection final : public Connection, private reactor::FdHandler {
 
   void Start(ConnectionHandler* handler) override;
   void Write(const ConstBytes* parts, size_t count) override;
-  bool Delivered() const override { return AllAcknowledged(fd_.get()); }
+  bool Delivered() override;
   void Close(Status why) override;
   void Look() override { ReadSome(); }
   std::unique_ptr<Incoming> HandOver() override;
@@ -47,8 +55,9 @@ class TcpConnection final : public Connection, private reactor::FdHandler {
   bool closed_ = false;
   int low_water_ = 1;  // the kernel reports input from this many bytes on
   Status why_closed_;
-  Status broken_;         // a send has failed: we read the remaining input, then fail
-  reactor::Timer later_;  // for work that must not run inside a caller's call
+  Status broken_;             // a send has failed: we read the remaining input, then fail
+  reactor::Timer later_;      // for work that must not run inside a caller's call
+  reactor::Timer delivered_;  // while OnDelivered is owed
 };
 
 // A connected socket with all options set, on its way to the reactor that will drive it.

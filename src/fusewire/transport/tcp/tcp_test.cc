@@ -34,7 +34,7 @@
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/transport/lab_test.h"
 #include "fusewire/transport/talker_test.h"
-#include "fusewire/transport/tcp/socket.h"
+#include "fusewire/transport/tcp/tcp_connection.h"
 
 namespace fusewire::transport {
 namespace {

@@ -1,5 +1,4 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/transport/tls/session.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

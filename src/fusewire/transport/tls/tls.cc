@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "fusewire/transport/layer.h"
+#include "fusewire/transport/layer_connection.h"
 #include "fusewire/transport/tls/context.h"
 
 namespace fusewire::transport {

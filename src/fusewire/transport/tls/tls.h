@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // TLS 1.3 over another transport: both ends show a certificate of an authority that the other one trusts.
 // Home: as in transport.h. Owns: the transport beneath, and the certificates. Fails: MakeTls, if a file or OpenSSL
-// cannot be used; a connection as in session.h.
+// cannot be used; a connection as in context.h.
 #pragma once
 
 #include <memory>

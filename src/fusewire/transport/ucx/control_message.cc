@@ -5,7 +5,6 @@
 #include <string>
 
 #include "fusewire/base/check.h"
-#include "fusewire/transport/ucx/byte_vector.h"
 
 namespace fusewire::transport {
 

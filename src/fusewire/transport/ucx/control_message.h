@@ -17,6 +17,12 @@
 
 namespace fusewire::transport {
 
+// Bytes that are kept in a vector until they can be sent or delivered.
+inline void AppendBytes(std::vector<uint8_t>* to, ConstBytes bytes) {
+  to->insert(to->end(), bytes.data, bytes.data + bytes.size);
+}
+inline ConstBytes ViewOf(const std::vector<uint8_t>& bytes) { return ConstBytes(bytes.data(), bytes.size()); }
+
 enum class UcxControlKind : uint16_t { kHello = 1, kWelcome = 2, kNo = 3, kMove = 4, kStay = 5, kEnd = 6 };
 
 // As it travels; address_bytes bytes follow it.

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/transport/ucx/byte_vector.h"
+#include "fusewire/transport/ucx/control_message.h"
 
 namespace fusewire::transport {
 
@@ -89,6 +89,10 @@ void UcxLowerConnection::OnClosed(Status why) {
 }
 
 // ---- out ----
+
+void UcxLowerConnection::OnDelivered() {
+  if (stream_ != nullptr) stream_->OnDelivered();
+}
 
 // Nothing of the stream's handler comes between two control messages.
 void UcxLowerConnection::Send(const UcxControlMessage& message, ConstBytes behind) {

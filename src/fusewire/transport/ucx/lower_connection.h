@@ -61,6 +61,7 @@ class UcxLowerConnection final : private ConnectionHandler {
   void Write(const ConstBytes* parts, size_t count);
   void Look();
   void TakeBackLanding();
+  bool Delivered() { return connection_->Delivered(); }
   // OnLowerClosed follows.
   void CloseStream(Status why);
   // Nothing follows that anybody needs.
@@ -73,6 +74,7 @@ class UcxLowerConnection final : private ConnectionHandler {
   uint64_t Expected() override;
   void OnBytes(ConstBytes bytes) override;
   void OnWritten(size_t bytes) override;
+  void OnDelivered() override;
   void OnClosed(Status why) override;
   void SendNext();
   bool direct() const { return stream_ != nullptr && early_in_.empty(); }

@@ -9,7 +9,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/transport/reading.h"
-#include "fusewire/transport/ucx/byte_vector.h"
+#include "fusewire/transport/ucx/control_message.h"
 #include "fusewire/transport/ucx/ucx_receiver.h"
 
 namespace fusewire::transport {
@@ -27,7 +27,7 @@ UcxConnection::UcxConnection(reactor::Reactor& home, UcxWorker* worker, const Uc
     : home_(home),
       lower_(std::move(lower), this),
       stream_(worker, this),
-      meeting_(worker, stream_.id(), options, &lower_, std::move(dialled)),
+      negotiation_(worker, stream_.id(), options, &lower_, std::move(dialled)),
       later_([this] { DoLater(); }),
       grace_([this] { DoLater(); }) {}
 
@@ -41,7 +41,7 @@ void UcxConnection::Greet() {
   FUSEWIRE_AT_HOME(home_);
   FUSEWIRE_CHECK(handler_ == nullptr);
   lower_.Start();
-  meeting_.Ask();
+  negotiation_.Ask();
 }
 
 void UcxConnection::Start(ConnectionHandler* handler) {
@@ -56,35 +56,35 @@ void UcxConnection::Start(ConnectionHandler* handler) {
 void UcxConnection::Look() {
   FUSEWIRE_AT_HOME(home_);
   if (closed_) return;
-  if (!meeting_.moved()) {
+  if (!negotiation_.moved()) {
     lower_.Look();
   } else if (stream_.Look()) {
     OnStream();
   }
 }
 
-// ---- meeting ----
+// ---- negotiation ----
 
 void UcxConnection::OnControl(const UcxControlMessage& message, ConstBytes address) {
-  Result<UcxMeeting::Event> event = meeting_.OnControl(message, address);
+  Result<UcxNegotiation::Event> event = negotiation_.OnControl(message, address);
   if (!event.ok()) {
     Fail(event.status());
     return;
   }
   switch (event.value()) {
-    case UcxMeeting::Event::kNone: return;
-    case UcxMeeting::Event::kStayed: AnswerWrite(); return;
-    case UcxMeeting::Event::kReached: Move(); return;
-    case UcxMeeting::Event::kEnd: stream_.receiver().SetEnd(message.value); return;
+    case UcxNegotiation::Event::kNone: return;
+    case UcxNegotiation::Event::kStayed: AnswerWrite(); return;
+    case UcxNegotiation::Event::kReached: Move(); return;
+    case UcxNegotiation::Event::kEnd: stream_.receiver().SetEnd(message.value); return;
   }
 }
 
 void UcxConnection::Move() {
-  UcxPeer* peer = meeting_.TakePeer();
-  stream_.Begin(peer, meeting_.peer_id());
-  if (!meeting_.listens()) {
-    meeting_.Move(*peer);
-    const std::vector<uint8_t> kept = meeting_.TakeKept();
+  UcxPeer* peer = negotiation_.TakePeer();
+  stream_.Begin(peer, negotiation_.peer_id());
+  if (!negotiation_.listens()) {
+    negotiation_.Move(*peer);
+    const std::vector<uint8_t> kept = negotiation_.TakeKept();
     stream_.sender().WriteEarly(ViewOf(kept), stream_.receiver().next());
   }
   stream_.DeliverLater();  // its first records may have been faster than its control message
@@ -92,7 +92,7 @@ void UcxConnection::Move() {
 }
 
 void UcxConnection::OnStranger(ConstBytes begun) {
-  Status status = meeting_.OnStranger();
+  Status status = negotiation_.OnStranger();
   if (!status.ok()) {
     Fail(status);
     return;
@@ -103,7 +103,7 @@ void UcxConnection::OnStranger(ConstBytes begun) {
 }
 
 void UcxConnection::OnControlSent() {
-  if (!closed_ && meeting_.stayed()) AnswerWrite();
+  if (!closed_ && negotiation_.stayed()) AnswerWrite();
 }
 
 void UcxConnection::OnLowerWritten(size_t bytes) {
@@ -119,8 +119,8 @@ void UcxConnection::OnStream() {
     if (stream_.settled() && handler_ != nullptr && !told_) home_.Arm(&later_, 0);
     return;
   }
-  if (handler_ == nullptr || !meeting_.moved()) return;
-  if (!meeting_.awaits_move()) DeliverRecords();
+  if (handler_ == nullptr || !negotiation_.moved()) return;
+  if (!negotiation_.awaits_move()) DeliverRecords();
   if (!closed_) AnswerWrite();
   if (!closed_) FinishIfEnded();
 }
@@ -159,12 +159,12 @@ void UcxConnection::Write(const ConstBytes* parts, size_t count) {
   FUSEWIRE_CHECK(handler_ != nullptr);
   write_waiting_ = true;
   std::optional<size_t> taken;
-  switch (meeting_.stage()) {
+  switch (negotiation_.stage()) {
     case UcxStage::kStayed:
       if (lower_.can_write()) lower_.Write(parts, count);
       return;
     case UcxStage::kAsking:
-      taken = meeting_.Keep(parts, count);
+      taken = negotiation_.Keep(parts, count);
       if (*taken == 0) return;  // answered when there is a way
       break;
     case UcxStage::kMoved: taken = stream_.sender().Write(parts, count, stream_.receiver().next()); break;
@@ -179,9 +179,9 @@ void UcxConnection::Write(const ConstBytes* parts, size_t count) {
 void UcxConnection::AnswerWrite() {
   if (!write_waiting_ || closed_ || handler_ == nullptr) return;
   std::optional<size_t> taken;
-  if (meeting_.moved()) {
+  if (negotiation_.moved()) {
     if (stream_.broken().ok()) taken = stream_.sender().Answer();
-  } else if (meeting_.stayed() && lower_.can_write()) {
+  } else if (negotiation_.stayed() && lower_.can_write()) {
     taken = 0;
   }
   if (!taken.has_value()) return;
@@ -193,11 +193,11 @@ void UcxConnection::AnswerWrite() {
 
 void UcxConnection::OnLowerClosed(Status why) {
   if (closed_ && !lower_tells_end_) return;
-  if (!closed_ && meeting_.moved()) {
+  if (!closed_ && negotiation_.moved()) {
     home_.Arm(&later_, 0);
     return;
   }
-  meeting_.OnLowerClosed();
+  negotiation_.OnLowerClosed();
   if (!std::exchange(closed_, true)) why_closed_ = std::move(why);
   stream_.receiver().Drop();
   if (handler_ == nullptr) return;
@@ -233,7 +233,7 @@ void UcxConnection::FinishIfEnded() {
 void UcxConnection::Close(Status why) {
   FUSEWIRE_AT_HOME(home_);
   if (closed_) return;
-  if (meeting_.stayed() && lower_.started() && !lower_.ended()) {
+  if (negotiation_.stayed() && lower_.started() && !lower_.ended()) {
     closed_ = lower_tells_end_ = true;
     why_closed_ = why;
     lower_.CloseStream(std::move(why));  // OnLowerClosed follows from there
@@ -248,7 +248,7 @@ void UcxConnection::Close(Status why) {
 // Sends the last control message, and asks the peer to give back what is ours.
 void UcxConnection::Stop() {
   if (std::exchange(closed_, true)) return;
-  meeting_.Leave(stream_.sender().answered());
+  negotiation_.Leave(stream_.sender().answered());
   stream_.receiver().Drop();
   lower_.Close();
   AwaitSettled();
@@ -263,7 +263,7 @@ void UcxConnection::AwaitSettled() {
 
 void UcxConnection::TakeBackLanding() {
   FUSEWIRE_AT_HOME(home_);
-  if (meeting_.stayed()) {
+  if (negotiation_.stayed()) {
     lower_.TakeBackLanding();
   } else {
     stream_.TakeBackLanding();
@@ -287,7 +287,7 @@ void UcxConnection::DoLater() {
     const std::vector<uint8_t> early = lower_.TakeEarly();
     Feed(handler_, &closed_, ViewOf(early));
   }
-  if (closed_ || !meeting_.moved()) return;
+  if (closed_ || !negotiation_.moved()) return;
   if (lower_.ended()) stream_.Look();
   OnStream();
 }

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // One connection: it begins on the lower transport, where the two ends meet, and its stream goes on over UCX if both
-// can. It steers: the meeting knows which way the stream goes, the lower connection and the stream over UCX are the two
-// ways.
-// Home: one reactor. Owns: all three. Fails: as in transport.h.
+// can. It steers: the negotiation knows which way the stream goes, the lower connection and the stream over UCX are the
+// two ways. Home: one reactor. Owns: all three. Fails: as in transport.h.
 #pragma once
 
 #include "fusewire/transport/transport.h"
@@ -14,7 +13,7 @@
 #include <string>
 
 #include "fusewire/transport/ucx/lower_connection.h"
-#include "fusewire/transport/ucx/ucx_meeting.h"
+#include "fusewire/transport/ucx/ucx_negotiation.h"
 #include "fusewire/transport/ucx/ucx_stream.h"
 
 namespace fusewire::transport {
@@ -30,12 +29,12 @@ class UcxConnection final : public Connection, private UcxLowerHandler, private 
   void Greet();
   void Start(ConnectionHandler* handler) override;
   void Write(const ConstBytes* parts, size_t count) override;
-  bool Delivered() const override { return meeting_.moved() || lower_.connection().Delivered(); }
+  bool Delivered() override { return negotiation_.moved() || lower_.Delivered(); }
   void Close(Status why) override;
   void Look() override;
   void TakeBackLanding() override;
   const std::string& peer_address() const override { return lower_.connection().peer_address(); }
-  const char* wire() const override { return meeting_.moved() ? "ucx" : lower_.connection().wire(); }
+  const char* wire() const override { return negotiation_.moved() ? "ucx" : lower_.connection().wire(); }
 
  private:
   // Events of the lower connection.
@@ -61,7 +60,7 @@ class UcxConnection final : public Connection, private UcxLowerHandler, private 
   reactor::Reactor& home_;
   UcxLowerConnection lower_;
   UcxStream stream_;
-  UcxMeeting meeting_;
+  UcxNegotiation negotiation_;
   ConnectionHandler* handler_ = nullptr;
   bool write_waiting_ = false;  // a Write is unanswered
   bool closed_ = false, told_ = false;

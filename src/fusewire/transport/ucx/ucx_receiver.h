@@ -17,7 +17,6 @@
 namespace fusewire::transport {
 
 // Bytes that are here already, for a handler that says where it wants them.
-// Home: that of the handler.
 // Gives it all of `data`, or what it takes until it has closed the connection.
 void Feed(ConnectionHandler* handler, const bool* closed, ConstBytes data);
 

@@ -238,7 +238,7 @@ class UcxRenewed : public Ucx {
   }
 };
 
-TEST_F(UcxRenewed, OneWhosePeerHasANewOneIsReplacedAndItsConnectionsKeepIt) {
+TEST_F(UcxRenewed, ARenewedPeerReplacesItAndItsConnectionsKeepIt) {
   FUSEWIRE_NEEDS_UCX();
   ASSERT_TRUE(Meet(Over({}), Over({})));
   ASSERT_TRUE(Speak(3 << 20));

@@ -28,8 +28,7 @@
 namespace fusewire::transport {
 
 // Peers that are not reached over UCX. One that closed when it was greeted does not know our greeting: for a while it
-// is a stranger, which is dialled without one. One that could not be reached gets a log line. Home: one reactor. Owns:
-// nothing.
+// is a stranger, which is dialled without one. One that could not be reached gets a log line.
 class UcxStrangers {
  public:
   explicit UcxStrangers(const reactor::Reactor& home) : home_(home) {}

@@ -16,7 +16,7 @@
 #include <tensorflow/core/framework/op_segment.h>
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
-#include "fusewire/base/happens_before.h"
+#include "fusewire/base/sanitizers.h"
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/star/cut/cut.h"
 #include "fusewire/tf/star/cut/grouping.h"

@@ -1,0 +1,121 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/reactor/process_limits.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+namespace fusewire::reactor {
+namespace {
+
+// Version 1 says "no limit" by a number of about this size.
+constexpr double kNoMemoryLimit = 4e18;
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  if (file) text << file.rdbuf();
+  return text.str();
+}
+
+// The group's path below its controller: "0::/a/b" (version 2, no controller) or "4:cpu,cpuacct:/a/b" (version 1).
+std::string OwnGroup(const std::string& own_groups, const std::string& controller) {
+  std::istringstream lines(own_groups);
+  std::string line;
+  while (std::getline(lines, line)) {
+    const size_t first = line.find(':');
+    const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string names = "," + line.substr(first + 1, second - first - 1) + ",";
+    const bool is_ours = controller.empty() ? names == ",," : names.find("," + controller + ",") != std::string::npos;
+    if (is_ours) return line.substr(second + 1);
+  }
+  return "/";
+}
+
+// From the group itself up to the root that is shown here. That one is the container's own group where the path is the
+// host's and leads nowhere, and all there is where the path leaves what is shown ("/../a").
+std::vector<std::string> FoldersOf(const std::string& root, std::string group) {
+  std::vector<std::string> folders;
+  if (group.find("..") != std::string::npos) group.clear();
+  while (group.size() > 1) {
+    folders.push_back(root + group + "/");
+    group.resize(group.rfind('/'));
+  }
+  folders.push_back(root + "/");
+  return folders;
+}
+
+// All folders whose limits hold for us, of one controller: in each version's hierarchy.
+std::vector<std::string> Folders(const ControlGroupFiles& files, const std::vector<std::string>& hierarchies,
+                                 const std::string& controller) {
+  const std::string own_groups = ReadFile(files.own_groups);
+  std::vector<std::string> all;
+  for (const std::string& hierarchy : hierarchies) {
+    for (std::string& folder : FoldersOf(files.root + hierarchy, OwnGroup(own_groups, controller)))
+      all.push_back(std::move(folder));
+  }
+  return all;
+}
+
+// 0 for a text that is not a number, such as "max" or an empty file.
+double NumberOf(const std::string& text) { return std::atof(text.c_str()); }
+
+double Least(double one, double other) {
+  if (one <= 0 || other <= 0) return one <= 0 ? other : one;
+  return one < other ? one : other;
+}
+
+double QuotaOf(const std::string& quota_text, const std::string& period_text) {
+  const double quota = NumberOf(quota_text), period = NumberOf(period_text);
+  return quota > 0 && period > 0 ? quota / period : 0;
+}
+
+constexpr rlim_t kRaisedMax = 1 << 20;
+
+bool Raise() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
+  const rlim_t wanted = std::min(limit.rlim_max, kRaisedMax);
+  if (limit.rlim_cur >= wanted) return true;
+  limit.rlim_cur = wanted;
+  return setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
+}  // namespace
+
+double ControlGroupCpus(const ControlGroupFiles& files) {
+  double least = 0;
+  for (const std::string& folder : Folders(files, {"", "/unified"}, "")) {
+    std::istringstream words(ReadFile(folder + "cpu.max"));
+    std::string quota, period;
+    words >> quota >> period;
+    least = Least(least, QuotaOf(quota, period));
+  }
+  for (const std::string& folder : Folders(files, {"/cpu", "/cpu,cpuacct"}, "cpu"))
+    least = Least(least, QuotaOf(ReadFile(folder + "cpu.cfs_quota_us"), ReadFile(folder + "cpu.cfs_period_us")));
+  return least;
+}
+
+uint64_t ControlGroupMemoryBytes(const ControlGroupFiles& files) {
+  double least = 0;
+  for (const std::string& folder : Folders(files, {"", "/unified"}, ""))
+    least = Least(least, NumberOf(ReadFile(folder + "memory.max")));
+  for (const std::string& folder : Folders(files, {"/memory"}, "memory"))
+    least = Least(least, NumberOf(ReadFile(folder + "memory.limit_in_bytes")));
+  return least > 0 && least < kNoMemoryLimit ? static_cast<uint64_t>(least) : 0;
+}
+
+// ---- descriptors ----
+
+uint64_t DescriptorsMax() {
+  [[maybe_unused]] static const bool raised = Raise();
+  rlimit limit = {};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 1024;
+}
+
+}  // namespace fusewire::reactor

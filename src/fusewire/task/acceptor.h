@@ -1,0 +1,75 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// An Acceptor serves the services of a task at one address: it reads the hello of each peer that comes, and hands the
+// peer over to a home of the service that the hello names. Over a transport that keeps connections where they came in
+// (UCX), each service has a listener of its own.
+// Home: made and destroyed from any thread that is not a home. Owns: its listener and all pipes that came through it.
+// Fails: Listen and Serve say why; afterwards each pipe on its own.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "fusewire/pipe/options.h"
+#include "fusewire/pipe/pipe_context.h"
+#include "fusewire/reactor/pool.h"
+#include "fusewire/task/service_listener.h"
+#include "fusewire/transport/transport.h"
+
+namespace fusewire::task {
+
+struct AcceptorStats {
+  uint64_t accepted = 0;     // connections
+  uint64_t greeted = 0;      // that became pipes
+  uint64_t turned_away = 0;  // that did not
+  uint64_t superseded = 0;   // pipes closed because their peer came back as another incarnation
+  uint64_t open = 0;         // pipes now
+};
+
+class Acceptor {
+ public:
+  // All references outlive the acceptor. `context` bounds what has not said yet which service it wants.
+  Acceptor(pipe::PipeContext& context, reactor::Pool& pool, transport::Transport& transport);
+  // One that serves `service` at every reactor of the pool, and listens.
+  static Result<std::unique_ptr<Acceptor>> Open(pipe::PipeContext& context, reactor::Pool& pool,
+                                                transport::Transport& transport, const transport::Address& address,
+                                                uint16_t service, NewReceiver new_receiver);
+  ~Acceptor();
+  Acceptor(const Acceptor&) = delete;
+  Acceptor& operator=(const Acceptor&) = delete;
+
+  // Any thread. Where it listens, with the port that was really taken, or listened last. Port 0: nowhere.
+  transport::Address address() const;
+  // Any thread. Where peers reach this service: at another port than others only where each has its own listener.
+  transport::Address AddressOf(uint16_t service) const;
+
+  // ---- any thread but a home ----
+  // Once, or again after StopListening. Port 0: one of `ports`, which further listeners take too. Where each service
+  // has its own, the one of the lowest number listens at `address`.
+  Status Listen(const transport::Address& address, pipe::PortRange ports = pipe::PortRange());
+  // Pipes that are open stay so.
+  void StopListening();
+  // Stops listening and says goodbye to all, of every service.
+  void Close(Status why);
+  // Before or after Listen. The pipes of the service live at `homes` in turn, and are greeted as `context` says. Both
+  // outlive its Withdraw.
+  Status Serve(uint16_t service, pipe::PipeContext& context, std::vector<reactor::Reactor*> homes,
+               NewReceiver new_receiver);
+  // A peer that comes for it from now on is told that it is not available; pipes that are open stay so.
+  void StopServing(uint16_t service);
+  // Says goodbye to its peers.
+  void CloseService(uint16_t service, Status why);
+  // When it returns, none of its pipes is left, and its receivers are destroyed.
+  void Withdraw(uint16_t service);
+
+  // Any thread. How many services have not been withdrawn.
+  size_t services() const;
+  // Any thread. Of all services.
+  AcceptorStats Snapshot() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace fusewire::task

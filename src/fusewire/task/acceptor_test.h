@@ -1,0 +1,129 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// An acceptor in a simulated network, and those who come to it.
+// Home: the test's thread turns all of them. Owns: everything. Fails: as assertions of the test.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/pipe/world_test.h"
+#include "fusewire/task/acceptor.h"
+
+namespace fusewire::task {
+
+// A dialler of the acceptor on a host of the world: a pipe, or a stranger that sends given bytes.
+struct Guest {
+  using Dialled = Result<std::unique_ptr<transport::Connection>>;
+  Guest(pipe::Task* task_in, pipe::PipeContext* context, bool is_pipe, uint16_t service = pipe::kTestService)
+      : task(task_in) {
+    task->AtHome([this, context, is_pipe, service] {
+      dialing = task->transport->Dial(
+          *task->home, {"server", 5555}, 5 * kSecondNs, [this, context, is_pipe, service](Dialled made) {
+            if (!made.ok()) {
+              refused = made.status();
+            } else if (is_pipe) {
+              pipe = std::make_unique<pipe::Pipe>(*context, *task->home, std::move(made).value(), pipe::Role::kDialer,
+                                                  service, &ear);
+              ear.pipe = pipe.get();
+              pipe->Start();
+            } else {
+              raw.Meet(std::move(made).value());
+            }
+          });
+    });
+  }
+  ~Guest() {
+    task->AtHome([this] {
+      dialing.reset();
+      pipe.reset();
+      raw.Drop();
+    });
+  }
+  void Say(const std::string& bytes) {
+    task->AtHome([&] { raw.Say(bytes); });
+  }
+  bool in() const { return ear.opened > 0 && ear.closed == 0; }
+  bool gone() const { return !refused.ok() || ear.closed > 0 || raw.closed > 0; }
+
+  pipe::Task* const task;
+  std::unique_ptr<transport::Dialing> dialing;
+  pipe::Ear ear;
+  std::unique_ptr<pipe::Pipe> pipe;
+  pipe::RawPeer raw;
+  Status refused;
+};
+
+class AcceptorTest : public testing::Test {
+ protected:
+  AcceptorTest() : world_(1, transport::LoopbackFaults()), server_(world_, "server", pipe::Options()) {
+    Open(pipe::Options());
+  }
+  ~AcceptorTest() override {
+    guests_.clear();
+    acceptor_.reset();
+  }
+
+  void Open(pipe::Options options) {
+    acceptor_.reset();
+    ears_.clear();
+    pool_ = reactor::Pool::Around(server_.home);
+    options.name = "ps:0";
+    context_ = std::make_unique<pipe::PipeContext>(options);
+    auto opened = Acceptor::Open(*context_, *pool_, *server_.transport, {"", 5555}, pipe::kTestService,
+                                 [this](pipe::Pipe& pipe) { return NewEar(&ears_, &pipe); });
+    ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+    acceptor_ = std::move(opened).value();
+  }
+
+  static std::unique_ptr<pipe::Ear> NewEar(std::vector<pipe::Ear*>* ears, pipe::Pipe* pipe) {
+    auto ear = std::make_unique<pipe::Ear>();
+    ear->pipe = pipe;
+    ears->push_back(ear.get());
+    ear->on_closed = [ears, gone = ear.get()] { ears->erase(std::find(ears->begin(), ears->end(), gone)); };
+    return ear;
+  }
+
+  pipe::Task* Host(const std::string& name) {
+    auto& task = hosts_[name];
+    if (task == nullptr) task = std::make_unique<pipe::Task>(world_, name, pipe::Options());
+    return task.get();
+  }
+  // A task of that name and incarnation; each call is one more pipe of it.
+  Guest* Friend(const std::string& name, uint64_t incarnation, uint16_t service = pipe::kTestService,
+                const std::string& secret = std::string()) {
+    auto& context = tasks_[name + "/" + std::to_string(incarnation)];
+    if (context == nullptr) {
+      pipe::Options options;
+      options.name = name;
+      options.incarnation = incarnation;
+      options.secret = secret;
+      context = std::make_unique<pipe::PipeContext>(options);
+    }
+    guests_.push_back(std::make_unique<Guest>(Host("client"), context.get(), true, service));
+    return guests_.back().get();
+  }
+  Guest* Stranger(const std::string& host, const std::string& words = std::string()) {
+    guests_.push_back(std::make_unique<Guest>(Host(host), nullptr, false));
+    if (!words.empty()) guests_.back()->Say(words);
+    return guests_.back().get();
+  }
+  bool Until(UniqueFunction<bool()> done) { return world_.RunUntil(std::move(done), 60 * kSecondNs); }
+
+  transport::LoopbackWorld world_;
+  pipe::Task server_;
+  std::map<std::string, std::unique_ptr<pipe::Task>> hosts_;
+  std::map<std::string, std::unique_ptr<pipe::PipeContext>> tasks_;
+  std::unique_ptr<reactor::Pool> pool_;
+  std::unique_ptr<pipe::PipeContext> context_;
+  std::vector<pipe::Ear*> ears_;  // of pipes that are open; the acceptor owns them
+  std::unique_ptr<Acceptor> acceptor_;
+  std::vector<std::unique_ptr<Guest>> guests_;
+};
+
+}  // namespace fusewire::task

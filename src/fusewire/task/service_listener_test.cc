@@ -1,0 +1,287 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// One listener, two services: who comes for the other one is handed over to it.
+#include "fusewire/task/service_listener.h"
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/base/random.h"
+#include "fusewire/pipe/script_test.h"
+#include "fusewire/task/acceptor_test.h"
+
+namespace fusewire::task {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using transport::LoopbackFaults;
+using wire::FrameKind;
+
+constexpr uint16_t kOther = 2;
+
+class ServiceListenerTest : public AcceptorTest {
+ protected:
+  ServiceListenerTest() { Serve(pipe::Options()); }
+  ~ServiceListenerTest() override {
+    guests_.clear();
+    acceptor_.reset();
+  }
+  void Serve(pipe::Options options) {
+    options.name = "/job:ps";
+    other_ears_.clear();
+    other_shared_ = std::make_unique<pipe::PipeContext>(options);
+    Status served = acceptor_->Serve(kOther, *other_shared_, {server_.home},
+                                     [this](pipe::Pipe& pipe) { return NewEar(&other_ears_, &pipe); });
+    ASSERT_TRUE(served.ok()) << served.ToString();
+  }
+  bool In(Guest* guest) {
+    return Until([guest] { return guest->in() || guest->gone(); }) && guest->in();
+  }
+  bool Gone(Guest* guest) {
+    return Until([guest] { return guest->gone(); });
+  }
+
+  std::unique_ptr<pipe::PipeContext> other_shared_;
+  std::vector<pipe::Ear*> other_ears_;
+};
+
+TEST_F(ServiceListenerTest, EachServiceGetsItsOwnPeers) {
+  Guest *one = Friend("worker:0", 1), *other = Friend("/job:worker", 1, kOther);
+  ASSERT_TRUE(In(one) && In(other));
+  EXPECT_EQ(one->ear.peer.name, "ps:0");
+  EXPECT_EQ(other->ear.peer.name, "/job:ps");
+  for (Guest* guest : {one, other})
+    guest->task->AtHome(
+        [&] { guest->pipe->Send(pipe::MakeMessage(FrameKind::kCall, 1, guest == one ? "one" : "other")); });
+  ASSERT_TRUE(Until([&] {
+    return ears_.size() == 1 && ears_[0]->messages == 1 && other_ears_.size() == 1 && other_ears_[0]->messages == 1;
+  }));
+  EXPECT_EQ(ears_[0]->got[0].head, "one");
+  EXPECT_EQ(other_ears_[0]->got[0].head, "other");
+  server_.AtHome([&] { other_ears_[0]->pipe->Send(pipe::MakeMessage(FrameKind::kMessage, 2, "back")); });
+  ASSERT_TRUE(Until([&] { return other->ear.messages == 1; }));
+  const AcceptorStats stats = acceptor_->Snapshot();
+  EXPECT_EQ(stats.accepted, 2u);
+  EXPECT_EQ(stats.greeted, 2u);
+  EXPECT_EQ(stats.open, 2u);
+  EXPECT_EQ(stats.turned_away, 0u);
+}
+
+TEST_F(ServiceListenerTest, AServiceThatNobodyOffersIsRefusedInWords) {
+  pipe::LogLines log;
+  Guest* lost = Friend("worker:0", 1, 7);
+  ASSERT_TRUE(Gone(lost));
+  EXPECT_EQ(lost->ear.why.code(), Code::kRefused);
+  EXPECT_THAT(lost->ear.why.cause(), HasSubstr("service 7 is not offered here"));
+  ASSERT_EQ(log.lines.size(), 1u);
+  EXPECT_THAT(log.lines[0], AllOf(HasSubstr("turned"), HasSubstr("service 7 is not offered here")));
+  acceptor_->StopServing(kOther);
+  Guest* late = Friend("worker:1", 1, kOther);
+  ASSERT_TRUE(Gone(late));
+  EXPECT_EQ(late->ear.why.code(), Code::kUnavailable) << "it may come back";
+  EXPECT_THAT(late->ear.why.cause(), HasSubstr("service 2 (endpoints) is not offered any more"));
+}
+
+TEST_F(ServiceListenerTest, AServiceIsServedOnce) {
+  pipe::PipeContext context{pipe::Options()};
+  for (uint16_t service : {pipe::kTestService, kOther}) {
+    Status again = acceptor_->Serve(service, context, {server_.home}, [](pipe::Pipe&) { return nullptr; });
+    EXPECT_EQ(again.code(), Code::kInvalid);
+    EXPECT_THAT(again.cause(), HasSubstr("is served here already"));
+  }
+}
+
+// The number of the service that reads hellos for all.
+TEST_F(ServiceListenerTest, NobodyGetsInByNoService) {
+  pipe::LogLines log;
+  Guest* lost = Friend("worker:0", 1, pipe::kNoService);
+  ASSERT_TRUE(Gone(lost));
+  EXPECT_EQ(lost->ear.opened, 0);
+  EXPECT_EQ(lost->ear.why.code(), Code::kRefused);
+  EXPECT_THAT(lost->ear.why.cause(), HasSubstr("service 0 is not offered here"));
+}
+
+TEST_F(ServiceListenerTest, TheFirstServiceMayGoAndTheOtherStays) {
+  Guest *one = Friend("worker:0", 1), *other = Friend("/job:worker", 1, kOther);
+  ASSERT_TRUE(In(one) && In(other));
+  EXPECT_EQ(acceptor_->services(), 2u);
+  acceptor_->CloseService(pipe::kTestService, Status::Unavailable("the server is shutting down"));
+  ASSERT_TRUE(Gone(one));
+  EXPECT_THAT(one->ear.why.cause(), HasSubstr("the server is shutting down"));
+  acceptor_->Withdraw(pipe::kTestService);
+  EXPECT_EQ(acceptor_->services(), 1u);
+  EXPECT_TRUE(other->in());
+  EXPECT_TRUE(In(Friend("/job:worker/1", 1, kOther)));
+  pipe::LogLines log;
+  Guest* late = Friend("worker:1", 1);
+  ASSERT_TRUE(Gone(late));
+  EXPECT_EQ(late->ear.why.code(), Code::kUnavailable);
+  EXPECT_THAT(late->ear.why.cause(), HasSubstr("is not offered any more"));
+}
+
+// If its service ends at any moment of a greeting, the peer's connection is closed, and the next peer is accepted.
+TEST_F(ServiceListenerTest, AServiceClosesWhileAPeerGreets) {
+  pipe::Options options;
+  options.secret = "open sesame open";  // a greeting of three steps
+  for (int steps = 0; steps < 40; ++steps) {
+    SCOPED_TRACE(steps);
+    pipe::LogLines log;
+    acceptor_->Withdraw(kOther);
+    Serve(options);
+    Guest* guest = Friend("one", 1, kOther, "open sesame open");
+    for (int i = 0; i < steps; ++i) world_.Step();
+    acceptor_->StopServing(kOther);
+    acceptor_->CloseService(kOther, Status::Unavailable("the endpoint was closed"));
+    ASSERT_TRUE(Gone(guest));
+    EXPECT_EQ(guest->ear.why.code(), Code::kUnavailable) << guest->ear.why.ToString();
+    guests_.clear();
+    ASSERT_TRUE(Until([&] { return acceptor_->Snapshot().open == 0; }));
+  }
+}
+
+TEST_F(ServiceListenerTest, ASecretGuardsTheOtherServiceToo) {
+  pipe::Options options;
+  options.secret = "open sesame open";
+  acceptor_->Withdraw(kOther);
+  Serve(options);
+  pipe::LogLines log;
+  Guest *knows = Friend("one", 1, kOther, "open sesame open"), *guesses = Friend("two", 1, kOther, "open barley, open"),
+        *has_none = Friend("three", 1, kOther), *elsewhere = Friend("four", 1);
+  EXPECT_TRUE(In(knows));
+  EXPECT_TRUE(In(elsewhere));
+  ASSERT_TRUE(Gone(guesses) && Gone(has_none));
+  EXPECT_EQ(has_none->ear.why.code(), Code::kRefused);
+  EXPECT_THAT(has_none->ear.why.cause(), HasSubstr("secret"));
+  EXPECT_EQ(other_ears_.size(), 1u);
+}
+
+// They send a hello for the other service and no proof: there is one time limit for a greeting, in any service.
+TEST_F(ServiceListenerTest, SilenceAfterTheHelloIsTurnedAwayInTime) {
+  pipe::Options options;
+  options.secret = "open sesame open";
+  acceptor_->Withdraw(kOther);
+  Serve(options);
+  pipe::LogLines log;
+  const std::string hello = pipe::Handshake(pipe::Role::kDialer, options, kOther, options.window_bytes).Begin();
+  Guest* silent = Stranger("silent");
+  const int64_t began_ns = world_.clock()->NowNs();
+  world_.RunFor(4 * kSecondNs);
+  silent->Say(hello);
+  ASSERT_TRUE(Gone(silent));
+  EXPECT_LE(world_.clock()->NowNs() - began_ns, options.hello_ns_max + kSecondNs + 100 * kMillisecondNs);
+  ASSERT_EQ(log.lines.size(), 1u);
+  EXPECT_THAT(log.lines[0], AllOf(HasSubstr("no greeting"), HasSubstr("the peer's proof")));
+}
+
+TEST_F(ServiceListenerTest, AFloodThatProvesNothingDoesNotKeepFriendsOut) {
+  pipe::Options options;
+  options.secret = "open sesame open";
+  options.greetings_max = 10;
+  acceptor_->Withdraw(kOther);
+  Serve(options);
+  pipe::LogLines log;
+  const std::string hello = pipe::Handshake(pipe::Role::kDialer, options, kOther, options.window_bytes).Begin();
+  for (int i = 0; i < 100; ++i) {
+    Stranger("bot-" + std::to_string(i % 3), hello);
+    world_.RunFor(200 * kMicrosecondNs);
+  }
+  EXPECT_TRUE(In(Friend("one", 1, kOther, "open sesame open")));
+  EXPECT_TRUE(In(Friend("two", 1)));
+  world_.RunFor(7 * kSecondNs);
+  EXPECT_EQ(acceptor_->Snapshot().turned_away, 100u);
+  EXPECT_EQ(acceptor_->Snapshot().open, 2u);
+  EXPECT_LE(log.lines.size(), 3u);
+}
+
+// A task has one name, and perhaps an incarnation for each service.
+TEST_F(ServiceListenerTest, IncarnationsOfOneServiceAreNotThoseOfTheOther) {
+  Guest *one = Friend("worker:0", 1), *other = Friend("worker:0", 2, kOther);
+  ASSERT_TRUE(In(one) && In(other));
+  world_.RunFor(kSecondNs);
+  EXPECT_TRUE(one->in() && other->in());
+  Guest* restarted = Friend("worker:0", 3, kOther);
+  ASSERT_TRUE(In(restarted) && Gone(other));
+  EXPECT_THAT(other->ear.why.cause(), HasSubstr("another incarnation of worker:0 has taken its place"));
+  EXPECT_TRUE(one->in());
+}
+
+TEST_F(ServiceListenerTest, WhatIsWithdrawnEndsAndTheOtherStays) {
+  Guest *one = Friend("worker:0", 1), *other = Friend("/job:worker", 1, kOther);
+  ASSERT_TRUE(In(one) && In(other));
+  acceptor_->StopServing(kOther);
+  world_.RunFor(kSecondNs);
+  EXPECT_TRUE(other->in());
+  acceptor_->Withdraw(kOther);
+  ASSERT_TRUE(Gone(other));
+  EXPECT_EQ(acceptor_->Snapshot().open, 1u);
+  EXPECT_TRUE(one->in());
+  Serve(pipe::Options());
+  EXPECT_TRUE(In(Friend("/job:worker", 2, kOther)));
+  acceptor_->Close(Status::Unavailable("the server is shutting down"));
+  ASSERT_TRUE(Gone(one) && Gone(guests_.back().get()));
+  EXPECT_THAT(guests_.back()->ear.why.cause(), HasSubstr("shutting down"));
+  EXPECT_EQ(acceptor_->Snapshot().open, 0u);
+}
+
+TEST_F(ServiceListenerTest, MayBeWithdrawnAtAnyMoment) {
+  pipe::LogLines log;
+  for (int steps = 0; steps < 40; ++steps) {
+    SCOPED_TRACE(steps);
+    Friend("worker:0", 1, kOther);
+    Friend("worker:1", 1);
+    for (int i = 0; i < steps; ++i) world_.Step();
+    acceptor_->Withdraw(kOther);
+    world_.RunFor(kSecondNs);
+    EXPECT_TRUE(guests_[0]->gone());
+    EXPECT_TRUE(guests_[1]->in());
+    guests_.clear();
+    ASSERT_TRUE(Until([&] { return acceptor_->Snapshot().open == 0; }));
+    Serve(pipe::Options());
+  }
+}
+
+// Bytes that come behind a hello go with it, whatever they are.
+TEST_F(ServiceListenerTest, LosesNoPlaceUnderRandomFaults) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    pipe::LogLines log;
+    pipe::Options options;
+    options.connections_max = 12;
+    options.greetings_max = 6;
+    Open(options);
+    Serve(options);
+    LoopbackFaults weather = pipe::Nasty();
+    weather.cut_chance = 0.02;
+    world_.SetFaults(weather);
+    const std::string hello = pipe::Handshake(pipe::Role::kDialer, options, kOther, options.window_bytes).Begin();
+    for (int i = 0; i < 200; ++i) {
+      const uint16_t service = random.Chance(0.7) ? kOther : pipe::kTestService;
+      const std::string name = "worker:" + std::to_string(random.Below(4)) + "/" + std::to_string(service);
+      if (random.Chance(0.4)) Friend(name, random.Between(1, 3), service);
+      if (random.Chance(0.3)) Stranger("scanner", hello + pipe::Payload(random.Below(40), static_cast<uint32_t>(i)));
+      if (!guests_.empty() && random.Chance(0.6))
+        guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(random.Below(guests_.size())));
+      world_.RunFor(static_cast<int64_t>(random.Below(5 * kMillisecondNs)));
+    }
+    guests_.clear();
+    world_.SetFaults(LoopbackFaults());
+    world_.RunFor(60 * kSecondNs);
+    const AcceptorStats stats = acceptor_->Snapshot();
+    EXPECT_EQ(stats.open, 0u);
+    EXPECT_EQ(stats.accepted, stats.greeted + stats.turned_away);
+    for (uint64_t i = 0; i < 12; ++i) {
+      Friend("friend:" + std::to_string(i), 1, i % 2 == 0 ? kOther : pipe::kTestService);
+      ASSERT_TRUE(Until([&] { return acceptor_->Snapshot().open == i + 1; }));
+    }
+    guests_.clear();
+    world_.RunFor(10 * kSecondNs);
+  }
+}
+
+}  // namespace
+}  // namespace fusewire::task

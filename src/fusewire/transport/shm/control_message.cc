@@ -1,0 +1,129 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/transport/shm/control_message.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "fusewire/base/bytes.h"
+#include "fusewire/base/check.h"
+#include "fusewire/base/log.h"
+#include "fusewire/base/random.h"
+#include "fusewire/transport/shm/passing.h"
+
+namespace fusewire::transport {
+namespace {
+
+Status WrongControl(const char* field, uint64_t is, uint64_t expected) {
+  return Status::Corrupt(std::string("the peer's control message has ") + field + " " + std::to_string(is) + ", not " +
+                         std::to_string(expected))
+      .Next("run the same version of Fusewire in both tasks");
+}
+
+bool IsLoopback(const SocketAddress& address) {
+  if (address.storage.ss_family == AF_INET)
+    return (ntohl(reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_addr.s_addr) >> 24) == 127;
+  return address.storage.ss_family == AF_INET6 &&
+         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_addr);
+}
+
+}  // namespace
+
+std::array<uint8_t, kShmControlBytes> EncodeControl(const ShmControlMessage& message) {
+  std::array<uint8_t, kShmControlBytes> packet;
+  CopyBytes(Bytes(packet.data(), packet.size()), ConstBytes(&message, sizeof(message)));
+  return packet;
+}
+
+Result<ShmControlMessage> DecodeControl(ConstBytes packet, size_t file_count, ShmControlKind expected) {
+  if (packet.size != kShmControlBytes) return WrongControl("a length of", packet.size, kShmControlBytes);
+  ShmControlMessage message;
+  const ShmControlMessage ours;
+  CopyBytes(Bytes(&message, sizeof(message)), packet);
+  if (message.magic != ours.magic) return WrongControl("the magic number", message.magic, ours.magic);
+  if (message.version != ours.version) return WrongControl("version", message.version, ours.version);
+  if (message.kind != expected)
+    return WrongControl("kind", static_cast<uint64_t>(message.kind), static_cast<uint64_t>(expected));
+  if (file_count != FilesOf(expected)) return WrongControl("a count of descriptors of", file_count, FilesOf(expected));
+  return message;
+}
+
+Status SendControl(int socket, const ShmControlMessage& message, const int* files) {
+  const auto packet = EncodeControl(message);
+  const ssize_t sent = SendPacket(socket, ConstBytes(packet.data(), packet.size()), files, FilesOf(message.kind));
+  if (sent == static_cast<ssize_t>(packet.size())) return Status::Ok();
+  return Status::FromErrno(Code::kUnavailable, "sendmsg", errno).Phase("meet over shared memory");
+}
+
+std::optional<Result<Packet>> ReceiveControl(int socket, ShmControlKind expected) {
+  uint8_t bytes[kShmControlBytes + 1];  // one more, so that a longer packet does not look like one of ours
+  PassedPacket passed = ReceivePacket(socket, Bytes(bytes, sizeof(bytes)), kShmControlFilesMax);
+  if (passed.bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::nullopt;
+  if (passed.bytes < 0) return Result<Packet>(Status::FromErrno(Code::kUnavailable, "recvmsg", errno));
+  if (passed.bytes == 0) return Result<Packet>(Status::Unavailable("the peer closed the connection"));
+  if ((passed.flags & MSG_CTRUNC) != 0) {
+    return Result<Packet>(Status::Overloaded("no descriptors are left for those that the peer sent")
+                              .Next("raise the limit of open files (ulimit -n)"));
+  }
+  Result<ShmControlMessage> message =
+      DecodeControl(ConstBytes(bytes, static_cast<size_t>(passed.bytes)), passed.files.size(), expected);
+  if (!message.ok()) return Result<Packet>(message.status());
+  Packet packet;
+  packet.message = message.value();
+  packet.sender = passed.sender;
+  FUSEWIRE_CHECK(passed.files.size() <= packet.files.size());
+  std::move(passed.files.begin(), passed.files.end(), packet.files.begin());
+  return Result<Packet>(std::move(packet));
+}
+
+Status SendBell(int socket, const reactor::Doorbell& bell, uint32_t bit) {
+  FUSEWIRE_CHECK(bit < reactor::Doorbell::kBits);
+  ShmControlMessage message;
+  message.kind = ShmControlKind::kBell;
+  message.bit = bit;
+  const auto [rung, asleep, event] = bell.files();
+  const int files[] = {rung, asleep, event};
+  return SendControl(socket, message, files);
+}
+
+UnixAddress SocketName(const std::string& number, uint16_t port) {
+  const std::string name = "fusewire/1/" + number + "/" + std::to_string(port);
+  UnixAddress address;
+  address.storage.sun_family = AF_UNIX;
+  // The name begins behind a zero byte: it is none of the file system's, and goes with its socket.
+  CopyBytes(Bytes(address.storage.sun_path + 1, sizeof(address.storage.sun_path) - 1), ConstBytes(name));
+  address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return address;
+}
+
+bool IsOwnAddress(const SocketAddress& address) {
+  if (IsLoopback(address)) return true;
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return false;
+  bool own = false;
+  for (const ifaddrs* it = all; it != nullptr && !own; it = it->ifa_next) own = SameNumber(it->ifa_addr, address.get());
+  freeifaddrs(all);
+  return own;
+}
+
+std::string NumberOf(const SocketAddress& address) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (address.storage.ss_family == AF_INET) {
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_addr, text, sizeof(text));
+  } else {
+    inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_addr, text, sizeof(text));
+  }
+  return text;
+}
+
+}  // namespace fusewire::transport
