@@ -15,8 +15,7 @@ from fusewire.launch.loop import Loop
 from fusewire.launch.plan import Host
 from fusewire.launch.processes import LOST
 from fusewire.launch.rates import Progress
-from fusewire.launch.remote import Remote
-from fusewire.launch.ssh import why_ended
+from fusewire.launch.remote import Remote, why_ended
 
 pytestmark = pytest.mark.once
 REQUEST = {"folder": "/", "words": ["sh", "-c", "echo $WHO; exit 3"], "plain": True, "ports": 1, "port_base": None}

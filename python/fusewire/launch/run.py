@@ -10,7 +10,7 @@ import sys
 
 from fusewire import machine
 from fusewire.cli import USAGE_ERROR, count, is_terminal, port, seconds
-from fusewire.launch import guard, inside, launchers, ssh
+from fusewire.launch import guard, inside, launchers, remote
 from fusewire.launch.job import Here, Job, Limits, tasks_of
 from fusewire.launch.loop import Loop
 from fusewire.launch.output import Screen, open_log_folder
@@ -276,13 +276,13 @@ def run_at(
     listening = places[: plan.listening()]
     request = {"folder": os.getcwd(), "words": words_of(options), "plain": isinstance(plan, Ranks)}
     request |= {"port_base": options.port_base, "progress": limits.live}
-    way = ssh.Ssh(
+    way = remote.Ssh(
         shlex.split(options.ssh) or ["ssh"], options.python or sys.executable, options.host_timeout or HOST_TIMEOUT_S
     )
     loop = Loop()
     with loop.signals_handled(), contextlib.ExitStack() as stack:
         ports = [listening.count(number) for number in range(len(used))]
-        agents = ssh.connect(loop, screen, used, way, ports, request)
+        agents = remote.connect(loop, screen, used, way, ports, request)
         if loop.signals:
             return INTERRUPTED + loop.signals[0]
         if not agents:
@@ -290,7 +290,7 @@ def run_at(
         for agent in agents:
             stack.callback(agent.close)
         free = [iter((agent.answer or {})["ports"]) for agent in agents]
-        named = [ssh.address_of(host, way.words) for host in used]
+        named = [remote.address_of(host, way.words) for host in used]
         addresses = [machine.at_port(named[number], next(free[number])) for number in listening]
         tasks = tasks_of(plan, [agents[number] for number in places], addresses, [shared] * len(places))
         screen.say(f"{plan}, on {len(used)} host{'s' if len(used) > 1 else ''}; Ctrl-C ends them all")
