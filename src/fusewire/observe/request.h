@@ -51,7 +51,6 @@ std::string WriteAnswer(const Answer& answer, bool is_head);
 
 // The address and port of a socket, of either family, and how a request names one.
 // Home: any thread, plain values. Fails: Set with false, FromHost with nothing.
-
 struct SocketName {
   sockaddr_storage storage{};
   socklen_t size = sizeof(sockaddr_storage);

@@ -61,7 +61,6 @@ Status DecodeKeptHead(VarReader* reader, KeptHead* kept);
 //           [advertised:host]
 // with one space between. A reader ignores the words behind those that it knows.
 // Home: none, plain values. Fails: Decode with false, for what no task with the plug-in says.
-
 struct DataPort {
   uint16_t port = 0;
   uint64_t incarnation = 0;

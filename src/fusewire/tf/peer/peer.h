@@ -111,7 +111,6 @@ using PeerPtr = std::shared_ptr<Peer>;
 // hangs does not answer.
 // Home: any thread. Owns: itself, shared with all that may still end it. Fails: as its request, or with the reason of
 // GiveUp.
-
 class Search : public std::enable_shared_from_this<Search> {
  public:
   // `found` is called once: in Begin, by the request's answer, or, after GiveUp, on another thread.

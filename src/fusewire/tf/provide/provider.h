@@ -76,7 +76,6 @@ void FetchToHost(const Provider::Source& source, int64_t step, const tensorflow:
 // Answers one fused receive that came over gRPC, once all its tensors have been produced.
 // Home: any thread. Owns: itself, until the last tensor; the tensors that are ready.
 // Fails: with the first tensor that does. If the caller is gone, its step is aborted, as for TensorFlow's RecvTensor.
-
 class FusedProvider {
  public:
   using Done = std::function<void(const TfStatus&, const tensorflow::Tensor& answer)>;
