@@ -10,11 +10,9 @@ from cluster import FREE_PORTS
 # Of each protocol, two servers in one process, a session over their data ports, and what of this process listens.
 PROGRAM = (
     FREE_PORTS
-    + "first = ports\n"
-    + FREE_PORTS
     + """
-ports += first
-import json, os, sys
+ports = free_ports(8)
+import json, os, socket, sys
 import fusewire
 import tensorflow as tf
 
