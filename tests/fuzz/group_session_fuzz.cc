@@ -240,7 +240,7 @@ class Session {
     }
     auto operation = std::make_unique<GroupOperation>();
     operation->spec = std::move(spec);
-    operation->number = posted.number = core.NextNumber();
+    operation->number = posted.number = core.maker().NextNumber();
     operation->done = [this, &posted](const Status& status) { OnEnd(&posted, status); };
     homes_[member]->Run([&core, &operation] { core.Begin(std::move(operation)); });
   }
