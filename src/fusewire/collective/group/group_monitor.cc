@@ -120,11 +120,9 @@ Status StartWatch(const std::string& place, const std::string& runtime, const st
   const Result<observe::Place> where = observe::ReadPlace(place, secret);
   if (!where.ok()) return where.status();
   if (where.value().is_off) return Status::Ok();
-  observe::Watch::Options options(where.value(), secret, runtime);
   // A child of fork() has the counts of its parent.
-  options.numbers = [before = TallyOfAll()] { return ReadNumbers(before); };
-  Status failed;
-  (void)observe::Watch::Start(std::move(options), &failed);
+  const Status failed = observe::StartWatch(where.value(), secret, runtime,
+                                            [before = TallyOfAll()] { return ReadNumbers(before); });
   *is_on = true;
   return failed.ok() ? failed : failed.Next("set FUSEWIRE_STATUS to another place, or to off");
 }
