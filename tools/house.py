@@ -6,6 +6,7 @@ Tests, benchmarks, CUDA and third-party code are left out. Prints a Markdown tab
   lines              of all of them; how many files have under 60
   lines of a file    the median, the 90th percentile, and the longest
   most functions     the class that declares the most, and how many declare over 30, see tools/tidy_units.py
+  most members       the class that declares the most data members, and how many declare over 15
   circles            groups of units (x.h with x.cc) that include each other; the largest; how many have over 2 units
   installed headers  the headers below include/, or the doors of our rooms; how many of these no other room includes
   asserts            per 1,000 lines of code; FUSEWIRE_CHECK, FUSEWIRE_AT_HOME, static_assert and the like
@@ -19,7 +20,7 @@ import pathlib
 import re
 import statistics
 
-from tidy_tables import CIRCLE_UNITS_MAX, CLASS_FUNCTIONS_MAX
+from tidy_tables import CIRCLE_UNITS_MAX, CLASS_FUNCTIONS_MAX, CLASS_MEMBERS_MAX
 from tidy_tree import INCLUDE, Tree, code_of, is_test, room_of
 from tidy_units import HEADERS, OURS, SOURCES, circles, classes
 
@@ -59,13 +60,13 @@ def all_lines(tree):
     return f"{sum(lines):,} ({sum(each < SMALL_FILE_LINES for each in lines)} files under {SMALL_FILE_LINES})"
 
 
-def largest_class(tree):
-    largest = max(classes(tree, under=""), key=lambda each: each.functions, default=None)
-    return f"{largest.name} {largest.functions}" if largest else "none"
+def largest_class(tree, what):
+    largest = max(classes(tree, under=""), key=lambda each: getattr(each, what), default=None)
+    return f"{largest.name} {getattr(largest, what)}" if largest else "none"
 
 
-def large_classes(tree):
-    return str(sum(each.functions > CLASS_FUNCTIONS_MAX for each in classes(tree, under="")))
+def large_classes(tree, what, bound):
+    return str(sum(getattr(each, what) > bound for each in classes(tree, under="")))
 
 
 def circles_of(tree):
@@ -104,8 +105,10 @@ def measure(tree):
     return {
         "lines": all_lines(tree),
         "lines of a file: median / p90 / max": lines_of_files(tree),
-        "the class with the most functions": largest_class(tree),
-        f"classes over {CLASS_FUNCTIONS_MAX} functions": large_classes(tree),
+        "the class with the most functions": largest_class(tree, "functions"),
+        f"classes over {CLASS_FUNCTIONS_MAX} functions": large_classes(tree, "functions", CLASS_FUNCTIONS_MAX),
+        "the class with the most data members": largest_class(tree, "members"),
+        f"classes over {CLASS_MEMBERS_MAX} data members": large_classes(tree, "members", CLASS_MEMBERS_MAX),
         "circles of units, the largest": circles_of(tree),
         f"circles of more than {CIRCLE_UNITS_MAX}": large_circles(tree),
         "installed headers": installed_headers(tree),

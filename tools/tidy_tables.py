@@ -277,8 +277,26 @@ HOSTS = {
 
 CIRCLE_UNITS_MAX = 2
 CLASS_FUNCTIONS_MAX = 30
+CLASS_MEMBERS_MAX = 15  # data
 
 # The exceptions that were over these bounds when the rules came, each with its own bound, which is never raised. A
 # circle is named by one of its units. An entry that is no longer needed is a finding.
 CIRCLES_LARGER = {}
 CLASSES_LARGER = {}
+CLASSES_WITH_MORE_MEMBERS = {
+    "include/fusewire/rpc/call.h Call": 16,
+    "src/fusewire/collective/group/operations.h Operations": 18,
+    "src/fusewire/collective/run/schedule_runner.h ScheduleRunner": 19,
+    "src/fusewire/p2p/peer_link.h PeerLink": 16,
+    "src/fusewire/pipe/intake.h Intake": 17,
+    "src/fusewire/pipe/link.h Link": 18,
+    "src/fusewire/pipe/sender.h Sender": 21,
+    "src/fusewire/reactor/doorbell.h Doorbell": 16,
+    "src/fusewire/rpc/peer_calls.h ServerCall": 18,
+    "src/fusewire/tf/star/call/run_op.cc Running": 24,
+    "src/fusewire/tf/star/cut/grouping.cc Grouper": 22,
+    "src/fusewire/tf/star/serve/part.h Part": 16,
+    "src/fusewire/transport/loopback/stream.h Stream": 19,
+    "src/fusewire/transport/shm/shm_connection.h ShmConnection": 16,
+    "src/fusewire/transport/ucx/ucx_receiver.h UcxReceiver": 16,
+}

@@ -308,6 +308,7 @@ class CallsTest(TidyTest):
             tidy_tables.FILES_LONGER,
             tidy_tables.CIRCLES_LARGER,
             tidy_tables.CLASSES_LARGER,
+            tidy_tables.CLASSES_WITH_MORE_MEMBERS,
             tidy_tables.DECODERS,
         )
         tables += tuple(places for *_, places in tidy_tables.CALLS)
@@ -442,6 +443,12 @@ class ClassesTest(TidyTest):
 
     def test_one_function_more(self):
         self.expect("Line has 31 functions, 30 at most", self.many(31))
+
+    def test_data_members(self):
+        for word, count, found in (("class", 15, False), ("class", 16, True), ("struct", 16, False)):
+            members = "\n".join(f"  int member{number}_;" for number in range(count))
+            tree = self.in_wire(f"{word} Line {{\n{members}\n}};")
+            self.assertEqual(any("16 members, 15 at most" in line for line in self.findings(tree)), found)
 
     def test_a_bound_of_its_own_is_never_exceeded(self):
         with mock.patch.dict(tidy_tables.CLASSES_LARGER, {"src/fusewire/wire/wire.cc Line": 33}):

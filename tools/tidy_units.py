@@ -13,7 +13,14 @@ import re
 import subprocess
 from dataclasses import dataclass
 
-from tidy_tables import CIRCLE_UNITS_MAX, CIRCLES_LARGER, CLASS_FUNCTIONS_MAX, CLASSES_LARGER
+from tidy_tables import (
+    CIRCLE_UNITS_MAX,
+    CIRCLES_LARGER,
+    CLASS_FUNCTIONS_MAX,
+    CLASS_MEMBERS_MAX,
+    CLASSES_LARGER,
+    CLASSES_WITH_MORE_MEMBERS,
+)
 from tidy_tree import ANY_INCLUDE, PUBLIC_FOLDER, ROOMS_FOLDER, code_of, is_test
 
 OURS = (ROOMS_FOLDER, PUBLIC_FOLDER)
@@ -26,7 +33,7 @@ _NO_FUNCTION = re.compile(
     r"|\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b\s*(?:\([^()]*\))?",
     re.MULTILINE | re.DOTALL,
 )
-_CTAGS = ("ctags", "--output-format=json", "--languages=C++", "--langmap=C++:+.h", "--kinds-C++=cspf", "--fields=+nSK")
+_CTAGS = ("ctags", "--output-format=json", "--languages=C++", "--langmap=C++:+.h", "--kinds-C++=cspfm", "--fields=+nSK")
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,7 @@ class Class:
     name: str
     line: int
     functions: int
+    members: int  # data members; a struct is data, and has none here
 
 
 def unit_of(path):
@@ -95,17 +103,26 @@ def tags_of(texts):
 
 
 def classes(tree, under=OURS):
-    """Every class that a file defines, with the number of functions that it declares, inherited ones left out."""
+    """Every class that a file defines, with the functions and data members that it declares itself."""
     texts = {path: text for path, text in tree.texts(*HEADERS, *SOURCES, under=under) if not is_test(path)}
-    places, functions = {}, collections.defaultdict(set)
+    places, functions, members = {}, collections.defaultdict(set), collections.defaultdict(set)
     for tag in tags_of(texts):
-        scope = tag.get("scope", "")
+        place = tag["path"], tag.get("scope", "")
         if tag["kind"] in ("class", "struct"):
-            places[tag["path"], f"{scope}::{tag['name']}".removeprefix("::")] = tag["line"]
+            places[tag["path"], f"{place[1]}::{tag['name']}".removeprefix("::")] = tag
+        elif tag["kind"] == "member":
+            members[place].add(tag["name"])
         elif "scope" in tag:  # a body outside of its class counts once
-            functions[tag["path"], scope].add((tag["name"], tag.get("signature")))
+            functions[place].add((tag["name"], tag.get("signature")))
     return [
-        Class(path, name.rpartition("::")[2], line, len(functions[path, name])) for (path, name), line in places.items()
+        Class(
+            place[0],
+            tag["name"],
+            tag["line"],
+            len(functions[place]),
+            len(members[place]) if tag["kind"] == "class" else 0,
+        )
+        for place, tag in places.items()
     ]
 
 
@@ -125,14 +142,18 @@ def check_circles(tree, findings):
 
 
 def check_classes(tree, findings):
-    """Limits the functions per class: a class with many functions combines several ideas."""
+    """Limits the functions and data members of a class: one with many combines several ideas."""
     for each in classes(tree):
-        if each.functions <= CLASS_FUNCTIONS_MAX:
-            continue
-        place = f"{each.path} {each.name}"
-        findings.used.add(("functions", place))
-        bound = CLASSES_LARGER.get(place, CLASS_FUNCTIONS_MAX)
-        if each.functions > bound:
-            findings.add(
-                each.path, each.line, f"{each.name} has {each.functions} functions, {bound} at most: split it by ideas"
-            )
+        check_bound(each, "functions", CLASS_FUNCTIONS_MAX, CLASSES_LARGER, findings)
+        check_bound(each, "members", CLASS_MEMBERS_MAX, CLASSES_WITH_MORE_MEMBERS, findings)
+
+
+def check_bound(each, what, usual, exceptions, findings):
+    count = getattr(each, what)
+    if count <= usual:
+        return
+    place = f"{each.path} {each.name}"
+    findings.used.add((what, place))
+    bound = exceptions.get(place, usual)
+    if count > bound:
+        findings.add(each.path, each.line, f"{each.name} has {count} {what}, {bound} at most: split it by ideas")
