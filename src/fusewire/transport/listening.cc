@@ -17,14 +17,6 @@
 namespace fusewire::transport {
 namespace {
 
-bool IsLoopback(const SocketAddress& address) {
-  if (address.storage.ss_family == AF_INET6) {
-    return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_addr);
-  }
-  const auto* in = reinterpret_cast<const sockaddr_in*>(&address.storage);
-  return address.storage.ss_family == AF_INET && (ntohl(in->sin_addr.s_addr) >> 24) == 127;
-}
-
 // Asks the kernel, which knows of namespaces, of routes to whole nets, and of families that are turned off.
 bool MayBind(const SocketAddress& address) {
   Fd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -32,7 +24,7 @@ bool MayBind(const SocketAddress& address) {
 }
 
 // In numbers, with the zone of a link-local one.
-std::string NumberOf(const SocketAddress& address) {
+std::string NumberWithZone(const SocketAddress& address) {
   char text[NI_MAXHOST] = "";
   getnameinfo(address.get(), address.length, text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
   return text;
@@ -118,7 +110,7 @@ ListeningPlace WhereToListen(const std::string& host) {
     if (IsLoopback(address)) {
       is_loopback = true;
     } else if (MayBind(address)) {
-      return ListeningPlace{NumberOf(address), ""};
+      return ListeningPlace{NumberWithZone(address), ""};
     }
   }
   if (!why.empty()) return ListeningPlace{"", why};
@@ -159,10 +151,8 @@ std::vector<OwnAddress> OwnAddresses() {
     one.interface = it->ifa_name;
     one.address.length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
     CopyBytes(Bytes(&one.address.storage, sizeof(one.address.storage)), ConstBytes(it->ifa_addr, one.address.length));
-    char text[NI_MAXHOST] = "";
-    if (getnameinfo(one.address.get(), one.address.length, text, sizeof(text), nullptr, 0, NI_NUMERICHOST) != 0)
-      continue;
-    one.number = text;
+    one.number = NumberWithZone(one.address);
+    if (one.number.empty()) continue;
     own.push_back(std::move(one));
   }
   freeifaddrs(all);

@@ -69,6 +69,14 @@ void SetPort(SocketAddress* address, uint16_t port) {
   }
 }
 
+bool IsLoopback(const SocketAddress& address) {
+  if (address.storage.ss_family == AF_INET6) {
+    return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_addr);
+  }
+  const auto* in = reinterpret_cast<const sockaddr_in*>(&address.storage);
+  return address.storage.ss_family == AF_INET && (ntohl(in->sin_addr.s_addr) >> 24) == 127;
+}
+
 bool ParseNumeric(const std::string& host, uint16_t port, SocketAddress* out) {
   addrinfo hints = {};
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;

@@ -49,6 +49,8 @@ uint16_t PortOf(const SocketAddress& address);
 void SetPort(SocketAddress* address, uint16_t port);
 // Whether two IP addresses are one, whatever their ports.
 bool SameNumber(const sockaddr* one, const sockaddr* other);
+// 127.0.0.0/8 or ::1.
+bool IsLoopback(const SocketAddress& address);
 // Of numbers only; false for a name.
 bool ParseNumeric(const std::string& host, uint16_t port, SocketAddress* out);
 

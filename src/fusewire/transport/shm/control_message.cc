@@ -30,13 +30,6 @@ Status WrongControl(const char* field, uint64_t is, uint64_t expected) {
       .Next("run the same version of Fusewire in both tasks");
 }
 
-bool IsLoopback(const SocketAddress& address) {
-  if (address.storage.ss_family == AF_INET)
-    return (ntohl(reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_addr.s_addr) >> 24) == 127;
-  return address.storage.ss_family == AF_INET6 &&
-         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_addr);
-}
-
 }  // namespace
 
 std::array<uint8_t, kShmControlBytes> EncodeControl(const ShmControlMessage& message) {
