@@ -372,7 +372,7 @@ def test_ranks_of_one_host_share_an_arena_unless_told_otherwise():
 
 # Ctrl-C, in other words: who waits for a rank that does not come can be interrupted, and that rank hears of it.
 INTERRUPTED = """
-import signal, sys, time
+import os, signal, sys, time
 import numpy as np
 import fusewire.collective as fw
 
@@ -396,8 +396,10 @@ if fw.rank() == 0:
         group.allreduce(np.ones(3), name=name)
     except Enough:
         print("interrupted after", time.monotonic() - begin < 2, flush=True)
+    open("interrupted", "w").close()
 else:
-    time.sleep(1)
+    while not os.path.exists("interrupted"):
+        time.sleep(0.01)
     try:
         group.allreduce(np.ones(3), name=name)
     except fw.Error as error:
