@@ -25,7 +25,7 @@ CLOSE_S = 45.0
 
 
 def say(word: str, *more: object) -> None:
-    os.write(1, (" ".join([word, f"{time.monotonic():.3f}", *map(str, more)]) + "\n").encode())
+    os.write(1, (" ".join([word, f"{time.monotonic():.6f}", *map(str, more)]) + "\n").encode())
 
 
 def close(session: tf1.Session) -> None:
