@@ -12,7 +12,7 @@ namespace {
 
 static_assert(kStatusCodeMax == static_cast<uint64_t>(absl::StatusCode::kUnauthenticated));
 
-TfStatus Wrong(const std::string& what) {
+TfStatus WrongStatus(const std::string& what) {
   return absl::DataLossError(absl::StrCat("a peer sent a status that cannot be read: ", what));
 }
 
@@ -86,7 +86,7 @@ void AppendTfStatus(const TfStatus& status, std::string* out) {
 TfStatus ReadTfStatus(VarReader* reader, TfStatus* out) {
   StatusHead head;
   const Status read = DecodeStatusHead(reader, &head);
-  if (!read.ok()) return Wrong(read.cause());
+  if (!read.ok()) return WrongStatus(read.cause());
   if (head.code == 0) {
     *out = TfStatus();
     return TfStatus();

@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kUrl = "fusewire/receives";
 
-TfStatus Wrong(const std::string& what) {
+TfStatus WrongReceive(const std::string& what) {
   return absl::DataLossError(absl::StrCat("a fused receive cannot be read: ", what));
 }
 
@@ -37,7 +37,7 @@ void Copy(Bytes to, ConstBytes from) {
 TfStatus Land(VarReader* head, VarReader* segments, const TensorPlace& place, TensorLanding* landing) {
   ConstBytes segment;
   const Status taken = DecodeFusedSegment(head, segments, &segment);
-  if (!taken.ok()) return Wrong(taken.cause());
+  if (!taken.ok()) return WrongReceive(taken.cause());
   TfStatus begun = landing->Begin(head, place, [segment] { return uint64_t{segment.size}; });
   if (begun.ok() && landing->has_segment()) Copy(landing->place(), segment);
   return begun;
@@ -65,13 +65,13 @@ TfStatus ReadFused(const tensorflow::RecvTensorRequest& request, ParsedKeys* key
   VarReader reader(ConstBytes(value.data(), value.size()));
   uint64_t count = 0;
   const Status counted = DecodeFusedCount(&reader, &count);
-  if (!counted.ok()) return Wrong(counted.cause());
+  if (!counted.ok()) return WrongReceive(counted.cause());
   // No reserve: each byte could claim to be a key, which takes some hundred.
   for (keys->clear(); count > 0; --count) {
     absl::string_view text = View(reader.Text());
     TF_RETURN_IF_ERROR(tensorflow::Rendezvous::ParseKey({text.data(), text.size()}, &keys->emplace_back()));
   }
-  return reader.ok() && reader.done() ? TfStatus() : Wrong("its keys are cut off, or something follows them");
+  return reader.ok() && reader.done() ? TfStatus() : WrongReceive("its keys are cut off, or something follows them");
 }
 
 TfStatus EncodeFused(std::vector<FusedItem>* items, uint64_t bytes_max, Tensor* answer) {
@@ -124,13 +124,13 @@ bool IsFusedAnswer(const Tensor& answer) {
 void DecodeFused(const Tensor& answer, const std::vector<TensorPlace>& places, const FusedDone& done) {
   VarReader head{ConstBytes()}, segments{ConstBytes()};
   Status read = DecodeFusedAnswer(ContentOf(answer), &head, &segments);
-  TfStatus status = read.ok() ? TfStatus() : Wrong(read.cause());
+  TfStatus status = read.ok() ? TfStatus() : WrongReceive(read.cause());
   // `places` may be destroyed in the last call of `done`.
   for (size_t i = 0, count = places.size(); i < count; ++i) {
     FusedKind kind = FusedKind::kValue;
     if (status.ok()) {
       read = DecodeFusedItem(&head, i, count, &kind);
-      if (!read.ok()) status = Wrong(read.cause());
+      if (!read.ok()) status = WrongReceive(read.cause());
     }
     TensorLanding landing;
     if (status.ok() && kind == FusedKind::kValue) status = Land(&head, &segments, places[i], &landing);
