@@ -139,7 +139,8 @@ class Group:
         result: Callable[[], Any] = lambda: None,
         waits: bool = False,
         plans: bool = False,
-    ) -> Any:
+    ) -> Ticket:
+        """A Ticket; with `plans`, a Plan."""
         arrays = [*inputs, *outputs]
         types = {array.name for array in arrays}
         if len(types) > 1:
@@ -163,7 +164,7 @@ class Group:
         handle = (self._calls.plan_at if plans else self._calls.start_at)(*arguments)
         self._check(min(handle, 0))
         if plans:
-            return Plan(self._endpoint, self._owns, self._calls, handle, arrays, result)
+            return Plan(self._endpoint, self._owns, self._calls, handle, arrays, result)  # type: ignore[return-value]
         return Ticket(self._endpoint, self._owns, handle, arrays, result)
 
     def _check(self, code: int) -> None:
@@ -175,7 +176,8 @@ class Group:
     def plan(self, kind: str, *arrays: Any, **how: Any) -> Plan:
         """Prepares an operation that will run again and again on the same arrays: `kind` is the name of a method, such
         as "allreduce", and what follows are its arguments. All ranks make and run the same plans."""
-        return getattr(self, f"{kind}_async")(*arrays, plans=True, **how)
+        prepared: Plan = getattr(self, f"{kind}_async")(*arrays, plans=True, **how)
+        return prepared
 
     def allreduce_async(
         self, tensor: Any, op: int = Average, name: str | None = None, *, out: Any = None, **how: Any

@@ -89,7 +89,7 @@ class Plan:
         holds: Any,
         result: Callable[[], Any],
     ) -> None:
-        """`owns`: the group's _owns(). The group frees its plans before itself."""
+        """For Group.plan(). `owns`: the group's _owns(), which frees its plans before itself."""
         self._run, self._handle, self._result = calls.run_plan, handle, result
         self._endpoint, self._owns = endpoint, owns
         self._end = owns(self, _free_plan, handle, holds)
@@ -102,6 +102,7 @@ class Plan:
         return self._result()
 
     def start(self) -> Ticket:
+        """Begins a run. The ticket ends before the next run begins."""
         ticket = ctypes.c_void_p()
         check(library.fusewire_plan_start(self._endpoint._here(self._live()), ctypes.byref(ticket)))
         return Ticket(self._endpoint, self._owns, ticket.value or 0, self, self._result)
