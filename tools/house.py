@@ -11,6 +11,7 @@ Tests, benchmarks, CUDA and third-party code are left out. Prints a Markdown tab
   installed headers  the headers below include/, or the doors of our rooms; how many of these no other room includes
   asserts            per 1,000 lines of code; FUSEWIRE_CHECK, FUSEWIRE_AT_HOME, static_assert and the like
   comments           the share of comment lines among the lines that are not empty
+  walk               the files of each walk of docs/ARCHITECTURE.md; of ours alone
   Python             lines of all .py files without tests, and how many files have under 60: of ours, the package in
                      python/ alone, with its comments and empty lines, as for C++
 """
@@ -23,6 +24,7 @@ import statistics
 from tidy_tables import CIRCLE_UNITS_MAX, CLASS_FUNCTIONS_MAX, CLASS_MEMBERS_MAX
 from tidy_tree import INCLUDE, Tree, code_of, is_test, room_of
 from tidy_units import HEADERS, OURS, SOURCES, circles, classes
+from tidy_walks import walks
 
 SMALL_FILE_LINES = 60
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -120,12 +122,15 @@ def measure(tree):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", type=pathlib.Path, metavar="FOLDER")
-    columns = {"ours": {**measure(sources_of(ROOT, under=OURS)), "Python": python_lines(ROOT, under="python/")}}
+    ours = {**measure(sources_of(ROOT, under=OURS)), "Python": python_lines(ROOT, under="python/")}
+    for walk, files in walks(Tree.of_repository(ROOT)).items():
+        ours[f"walk: {walk}"] = f"{len(files)} files"
+    columns = {"ours": ours}
     for folder in parser.parse_args().folders:
         columns[folder.resolve().name] = {**measure(sources_of(folder)), "Python": python_lines(folder)}
     print(f"| | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}")
     for row in columns["ours"]:
-        print(f"| {row} | {' | '.join(column[row] for column in columns.values())} |")
+        print(f"| {row} | {' | '.join(column.get(row, '') for column in columns.values())} |")
 
 
 if __name__ == "__main__":

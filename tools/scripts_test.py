@@ -422,7 +422,9 @@ class HouseTest(ScriptTest):
         self.assertEqual(rows[0], ["", "ours", self.folder.name])
         measured = ["13 (3 files under 60)", "6 / 6 / 6", "Line 2", "0", "Line 0", "0", "1, of 2", "0", "2", "181.8"]
         measured += ["8 %", "0 (0 files under 60)"]
-        self.assertEqual([row[2] for row in rows[2:]], measured)
+        walks = [row for row in rows if row[0].startswith("walk: ")]
+        self.assertEqual([row[2] for row in rows[2:]], measured + [""] * len(walks))
+        self.assertEqual(len(walks), 5)
         self.assertRegex(rows[3][1], r"^\d+ / \d+ / \d+$")
         self.assertRegex(rows[10][1], r"^\d+( \(\d+ used by no other room\))?$")
 

@@ -45,6 +45,7 @@ from tidy_tree import (
 )
 from tidy_units import OURS, check_circles, check_classes
 from tidy_waits import check_waits
+from tidy_walks import check_walks
 
 COLLECTED = re.compile(r"tests/(attack|python)/(test_\w+|conftest)\.py")  # pytest finds them by their names
 
@@ -318,6 +319,7 @@ CHECKS = (
     check_words,
     check_private,
     check_waits,
+    check_walks,
     check_circles,
     check_classes,
     check_promises,

@@ -367,6 +367,22 @@ class WaitsTest(TidyTest):
         self.expect("where none are", self.listed(1))
 
 
+class WalksTest(TidyTest):
+    def walk(self, *files):
+        page = f"# Architecture\n## Five walks, file by file\n- **A call**: {', '.join(files)}\n\n## Next\n"
+        return {"docs/ARCHITECTURE.md": page}
+
+    def test_each_file_once(self):
+        self.assertEqual(self.findings(self.walk("wire/wire.cc") | self.in_wire("int x = 0;")), [])
+
+    def test_a_file_that_is_gone(self):
+        self.expect("goes through src/fusewire/wire/gone.cc, which does not exist", self.walk("wire/gone.cc"))
+
+    def test_back_and_forth(self):
+        files = self.walk("wire/wire.cc", "wire/wire.h", "wire/wire.cc")
+        self.expect('the walk "A call" comes to src/fusewire/wire/wire.cc again', files | self.in_wire("int x = 0;"))
+
+
 class CirclesTest(TidyTest):
     """Units of room wire, each of which includes another one."""
 
