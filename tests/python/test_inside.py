@@ -145,7 +145,9 @@ def test_scancel_gives_tasks_time(run):
         one.send_signal(signal.SIGTERM)
     ended = job.end()
     assert [out for _, out, _ in ended] == ["worker:0 | had time\n", "worker:1 | had time\n"], ended
-    assert [code for code, _, _ in ended] == [143, 0]
+    codes = [code for code, _, _ in ended]
+    assert codes[0] == 143
+    assert codes[1] in (0, 143)  # it may be gone nearly when its own signal comes
 
 
 def test_a_process_that_does_not_come_is_named(run):
