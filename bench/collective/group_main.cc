@@ -49,7 +49,7 @@ class EndpointGroup final : public Group {
   void Broadcast(uint64_t* number) override {
     CollectiveSpec spec = SpecOf(CollectiveKind::kBroadcast, Type::kU64, 1);
     spec.to = Pieces(number, sizeof(*number));
-    Must(group_->Run(std::move(spec)));
+    Must(group_->Run(spec));
   }
 
  private:

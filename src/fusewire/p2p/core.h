@@ -24,7 +24,7 @@
 #include "fusewire/p2p/sends.h"
 #include "fusewire/p2p/verbs.h"
 #include "fusewire/pipe/options.h"
-#include "fusewire/reactor/drain.h"
+#include "fusewire/reactor/completion.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/wire/wire.h"
 

@@ -18,7 +18,7 @@
 #include "fusewire/p2p/peer_link.h"
 #include "fusewire/p2p/verbs.h"
 #include "fusewire/pipe/pipe.h"
-#include "fusewire/reactor/drain.h"
+#include "fusewire/reactor/completion.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/wire/p2p.h"
 #include "fusewire/wire/wire.h"

@@ -19,7 +19,7 @@
 #include "fusewire/p2p/op.h"
 #include "fusewire/p2p/peer.h"
 #include "fusewire/p2p/verbs.h"
-#include "fusewire/reactor/drain.h"
+#include "fusewire/reactor/completion.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire::p2p {

@@ -1,5 +1,4 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/reactor/drain.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include "fusewire/base/list.h"
 #include "fusewire/base/slots.h"
 #include "fusewire/pipe/link.h"
-#include "fusewire/reactor/drain.h"
+#include "fusewire/reactor/completion.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/call.h"
 #include "fusewire/rpc/client_options.h"

@@ -14,7 +14,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/buffer.h"
 #include "fusewire/pipe/pipe.h"
-#include "fusewire/reactor/drain.h"
+#include "fusewire/reactor/completion.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/server.h"
 #include "fusewire/rpc/stats.h"

@@ -1,13 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// An arena from Join to Close. Its collectives are in arena_reductions.h and arena_moves.h.
+// An arena from Join to Close. Its collectives are in arena_reductions.cc and arena_moves.cc.
 #include "fusewire/collective/arena/arena.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "fusewire/collective/arena/arena_meeting.h"
-#include "fusewire/collective/arena/arena_moves.h"
-#include "fusewire/collective/arena/arena_reductions.h"
 #include "fusewire/collective/arena/arena_steps.h"
 #include "fusewire/collective/arena/loans.h"
 

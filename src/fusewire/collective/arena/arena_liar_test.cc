@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "fusewire/base/clock.h"
+#include "fusewire/collective/arena/crew_test.h"
 
 namespace fusewire::collective {
 namespace {

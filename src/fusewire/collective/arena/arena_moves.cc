@@ -1,13 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The collectives that move bytes, as steps between meetings.
-#include "fusewire/collective/arena/arena_moves.h"
+#include "fusewire/collective/arena/arena_steps.h"
 
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "fusewire/collective/arena/arena_steps.h"
 
 namespace fusewire::collective {
 namespace {

@@ -1,13 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The collectives that reduce, as steps between meetings; see docs/collectives.md for the picture.
-#include "fusewire/collective/arena/arena_reductions.h"
+#include "fusewire/collective/arena/arena_steps.h"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
-
-#include "fusewire/collective/arena/arena_steps.h"
 
 namespace fusewire::collective {
 namespace {

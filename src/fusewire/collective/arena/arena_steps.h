@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What the collectives of an arena have in common: parts, chunks, copies, and steps between meetings.
-// Home: its rank's thread. Fails: checks of arguments, with a Status; steps, as their meetings do.
+// The collectives of an arena, and what they have in common: parts, chunks, copies, and steps between meetings.
+// Home: its rank's thread. Fails: as their meetings do.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "fusewire/collective/arena/arena_layout.h"
 #include "fusewire/collective/arena/arena_meeting.h"
 #include "fusewire/collective/arena/loans.h"
+#include "fusewire/collective/kernels/arithmetic.h"
 #include "fusewire/collective/kernels/spec.h"
 
 namespace fusewire::collective {
@@ -101,6 +102,63 @@ class ArenaSteps {
   Loans* const loans_;
   const int rank_;
   const int ranks_;
+};
+
+// The collectives that move bytes.
+class ArenaMoves final : ArenaSteps {
+ public:
+  ArenaMoves(ArenaMeeting* meeting, Loans* loans) : ArenaSteps(meeting, loans) {}
+
+  Status Run(const CollectiveSpec& spec, const Arrays& arrays, int64_t deadline_ns);
+
+ private:
+  struct Parts;
+
+  Status Broadcast(const ArenaCall& call, int root, const Pieces& array, int64_t deadline_ns);
+  Status Scatter(const ArenaCall& call, const std::vector<size_t>& bytes, int root, const Pieces& from,
+                 const Pieces& to, int64_t deadline_ns);
+  Status AllToAll(const ArenaCall& call, const std::vector<size_t>& send_bytes,
+                  const std::vector<size_t>& receive_bytes, const Pieces& from, const Pieces& to, int64_t deadline_ns);
+  Status GatherTo(const ArenaCall& call, const std::vector<size_t>& bytes, int root, const Pieces& from,
+                  const Pieces& to, int64_t deadline_ns);
+  Status ReadParts(const ArenaCall& call, const LoanPlaces& places, const std::vector<size_t>& offsets,
+                   const std::vector<size_t>& bytes, const Pieces& to, int64_t deadline_ns);
+  Result<size_t> CompareTables(const ArenaCall& call) const;
+  std::vector<size_t> OffsetsAt(uint64_t stage) const;
+  void CopyPartsIn(const Parts& parts, size_t chunk, uint64_t stage, PieceCursor* read);
+  void CopyPartsOut(const Parts& parts, size_t chunk, uint64_t stage, PieceCursor* write, bool stream);
+  Status Exchange(const ArenaCall& call, const Parts& parts, size_t largest, const Pieces& from, const Pieces& to,
+                  int64_t deadline_ns);
+};
+
+// The collectives that reduce. Owns: where what is read to be reduced lands.
+class ArenaReductions final : ArenaSteps {
+ public:
+  ArenaReductions(ArenaMeeting* meeting, Loans* loans, size_t one_shot_bytes)
+      : ArenaSteps(meeting, loans), one_shot_bytes_(one_shot_bytes) {}
+
+  Status Run(const CollectiveSpec& spec, const Arrays& arrays, int64_t deadline_ns);
+
+ private:
+  Status ReduceScatter(const CollectiveSpec& spec, const Pieces& from, const Pieces& to, int64_t deadline_ns);
+  Status ReduceAll(const ArenaCall& call, const Reduction& reduction, int root, const Pieces& from, const Pieces& to,
+                   int64_t deadline_ns);
+  Status ReduceTiny(const ArenaCall& call, const Reducer& reducer, const Pieces& from, const Pieces& to,
+                    int64_t deadline_ns);
+  Status ReduceOneShot(const ArenaCall& call, const Reducer& reducer, const Pieces& from, const Pieces& to,
+                       int64_t deadline_ns);
+  Status ReduceSlices(const ArenaCall& call, const Reducer& reducer, int root, const Pieces& from, const Pieces& to,
+                      int64_t deadline_ns);
+  Status ReduceLoans(const ArenaCall& call, const Reducer& reducer, const Pieces& from, const Pieces& to,
+                     const LoanPlaces& places, int64_t deadline_ns);
+  // Reduces so many bytes at `offset` of all ranks' arrays, as far as `places` goes.
+  Status ReduceLent(const ArenaCall& call, const Reducer& reducer, const uint8_t* own, const LoanPlaces& places,
+                    size_t offset, size_t bytes, uint8_t* to);
+  void ReduceRuns(const Reducer& reducer, uint64_t stage, size_t share_offset, PieceCursor* from, PieceCursor* to,
+                  size_t from_offset, size_t to_offset, size_t bytes, uint8_t* mirror);
+
+  const size_t one_shot_bytes_;
+  std::vector<uint8_t> landing_;
 };
 
 }  // namespace fusewire::collective

@@ -13,6 +13,7 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/base/random.h"
 #include "fusewire/collective/arena/crew_test.h"
+#include "fusewire/collective/kernels/arithmetic.h"
 
 namespace fusewire::collective {
 namespace {

@@ -74,7 +74,7 @@ TEST(ArenaLane, AnInvalidCallFailsAtEveryRankAndTheArenaStays) {
     Numbers array(10);
     CollectiveSpec spec = Sum(&array);
     if (rank == 1) spec.counts = {11};
-    Status status = group.Run(std::move(spec));
+    Status status = group.Run(spec);
     EXPECT_EQ(status.code(), Code::kInvalid) << status.ToString();
     EXPECT_NE(status.ToString().find(rank == 1 ? "not 44" : "rank 1 (w1) wants a call that can't be made"),
               std::string::npos)
@@ -82,7 +82,7 @@ TEST(ArenaLane, AnInvalidCallFailsAtEveryRankAndTheArenaStays) {
     // Nobody can: nobody differs.
     spec = Sum(&array);
     spec.counts.clear();
-    status = group.Run(std::move(spec));
+    status = group.Run(spec);
     EXPECT_EQ(status.code(), Code::kInvalid) << status.ToString();
     ExpectSum(group);
     EXPECT_TRUE(group.in_arena());
@@ -103,7 +103,7 @@ TEST(ArenaLane, TypesAreComparedAlsoWithoutAReduction) {
       if (kind != CollectiveKind::kBroadcast) spec.counts = {5, 5};
       if (kind == CollectiveKind::kAllToAll) spec.receives = {5, 5};
       spec.from = Pieces(from.data(), from.size() * 4);
-      const Status status = group.Run(std::move(spec));
+      const Status status = group.Run(spec);
       EXPECT_EQ(status.code(), Code::kInvalid) << status.ToString();
       EXPECT_NE(status.cause().find("f32"), std::string::npos) << status.ToString();
     }
@@ -235,7 +235,7 @@ TEST(ArenaLane, AnUnterminatedGatheringNameIsNotFound) {
     spec.counts = {told.size()};
     spec.to = Pieces(told.data(), told.size());
     spec.timeout_ns = 10 * kSecondNs;
-    (void)made.value()->Run(std::move(spec));
+    (void)made.value()->Run(spec);
   });
   Numbers array(10, 1);
   EXPECT_FALSE(honest.at(0).Run(Sum(&array, 3 * kSecondNs)).ok());

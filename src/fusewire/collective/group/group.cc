@@ -192,7 +192,7 @@ Status Plan::Run(reactor::CancelToken* cancel) {
   if (state_->under_way.exchange(true, std::memory_order_acquire)) return UnderWay();
   std::unique_ptr<GroupOperation> operation = std::move(state_->operation);
   operation->home_plan = state_;
-  const Status status = RunAndWait(core_.get(), &operation, cancel);
+  Status status = RunAndWait(core_.get(), &operation, cancel);
   if (operation == nullptr) return status;
   operation->home_plan.reset();
   state_->operation = std::move(operation);
@@ -248,7 +248,7 @@ void Group::Cancel(uint64_t number, Status why) {
 Status Group::Run(const CollectiveSpec& spec, reactor::CancelToken* cancel) {
   if (reactor::Reactor::InsideAny()) return MustNotWait("a collective");
   std::unique_ptr<GroupOperation> operation = core_->maker().Make(spec);
-  const Status status = RunAndWait(core_.get(), &operation, cancel);
+  Status status = RunAndWait(core_.get(), &operation, cancel);
   if (operation != nullptr) core_->maker().Keep(std::move(operation));
   return status;
 }

@@ -23,7 +23,7 @@
 #include "fusewire/collective/group/seats.h"
 #include "fusewire/collective/group/survivors.h"
 #include "fusewire/p2p/endpoint.h"
-#include "fusewire/reactor/drain.h"
+#include "fusewire/reactor/completion.h"
 #include "fusewire/reactor/reactor.h"
 
 namespace fusewire::collective {

@@ -91,7 +91,7 @@ int RunRank(task::TransportChoice wire, bool arena, int rank, int victim, size_t
     spec.reduction.type = Type::kI64;
     spec.counts = {array.size()};
     spec.to = Pieces(array.data(), array.size() * sizeof(int64_t));
-    return group.value()->Run(std::move(spec));
+    return group.value()->Run(spec);
   };
   const Status first = run();
   if (!first.ok()) return Fail(first.ToString());

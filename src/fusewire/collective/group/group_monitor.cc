@@ -1,8 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/collective/group/group_monitor.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <utility>
 
 #include "fusewire/base/check.h"
@@ -10,6 +12,12 @@
 #include "fusewire/observe/watch.h"
 
 namespace fusewire::collective {
+namespace {
+
+// Who looks needs one to follow, and a few to tell a slow rank from a slow network.
+constexpr size_t kLateMax = 8;
+
+}  // namespace
 
 // A cache line of its own: its writer is the only one that takes it. The counts stay when the place is free again.
 struct alignas(64) TallyPlace {
@@ -121,8 +129,8 @@ Status StartWatch(const std::string& place, const std::string& runtime, const st
   if (!where.ok()) return where.status();
   if (where.value().is_off) return Status::Ok();
   // A child of fork() has the counts of its parent.
-  const Status failed = observe::StartWatch(where.value(), secret, runtime,
-                                            [before = TallyOfAll()] { return ReadNumbers(before); });
+  const Status failed =
+      observe::StartWatch(where.value(), secret, runtime, [before = TallyOfAll()] { return ReadNumbers(before); });
   *is_on = true;
   return failed.ok() ? failed : failed.Next("set FUSEWIRE_STATUS to another place, or to off");
 }
@@ -217,6 +225,45 @@ uint32_t GroupMonitor::TagOf(const CollectiveSpec& spec, int rank) {
 uint32_t GroupMonitor::TagOfAgreement(int rank) {
   MutexLock lock(mutex_);
   return Find(rank, "agreement on shared memory");
+}
+
+uint32_t OpRecord::TagOf(int rank) const {
+  return place_ == kAgreement ? shown_->TagOfAgreement(rank) : shown_->TagOf(*wanted_, rank);
+}
+
+void OpRecord::Begin(GroupMonitor* shown, const CollectiveSpec& spec, int64_t place, uint64_t flow, int64_t now_ns) {
+  FUSEWIRE_DCHECK(!begun());
+  if (!shown->on() || observe::TheRecorder() == nullptr) return;
+  shown_ = shown;
+  wanted_ = &spec;
+  place_ = place;
+  flow_ = flow;
+  begun_ns_ = now_ns;
+  whole_ = observe::BeginOp(TagOf(-1), place, flow, now_ns);
+}
+
+void OpRecord::WaitFor(const std::vector<int>& missing, int64_t since_ns) {
+  if (!begun() || missing == missing_) return;
+  missing_ = missing;
+  const auto end = missing.begin() + static_cast<std::ptrdiff_t>(std::min(missing.size(), kLateMax));
+  for (Late& late : late_) {
+    if (std::find(missing.begin(), end, late.rank) == end) observe::EndOp(&late.op, true);
+  }
+  late_.erase(std::remove_if(late_.begin(), late_.end(), [](const Late& late) { return !late.op; }), late_.end());
+  for (auto rank = missing.begin(); rank != end; ++rank) {
+    const auto is_it = [rank](const Late& late) { return late.rank == *rank; };
+    if (std::any_of(late_.begin(), late_.end(), is_it)) continue;
+    late_.push_back(Late{*rank, observe::BeginOp(TagOf(*rank), place_, flow_, since_ns)});
+  }
+}
+
+void OpRecord::End(bool is_ok, uint64_t bytes) {
+  if (!begun()) return;
+  for (Late& late : late_) observe::EndOp(&late.op, is_ok);
+  late_.clear();
+  missing_.clear();
+  observe::EndOp(&whole_, is_ok, bytes);
+  shown_ = nullptr;
 }
 
 }  // namespace fusewire::collective

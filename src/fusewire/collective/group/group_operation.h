@@ -13,7 +13,7 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/base/mailbox.h"
 #include "fusewire/base/status.h"
-#include "fusewire/collective/group/op_record.h"
+#include "fusewire/collective/group/group_monitor.h"
 #include "fusewire/collective/kernels/spec.h"
 #include "fusewire/collective/run/fingerprint.h"
 #include "fusewire/collective/run/schedule_runner.h"

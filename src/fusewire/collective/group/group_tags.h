@@ -17,7 +17,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/collective/run/fingerprint.h"
 #include "fusewire/p2p/endpoint.h"
-#include "fusewire/reactor/drain.h"
+#include "fusewire/reactor/completion.h"
 
 namespace fusewire::collective {
 

@@ -165,7 +165,7 @@ void AgreeWithTheReference(int ranks, task::TransportChoice wire, const GroupOpt
       spec.key = keyed ? 1 + random.Below(3) : 0;
       // Nobody looks at the op of what reduces nothing: these two do not go together.
       if (!Reduces(kind)) spec.reduction = {Op::kAnd, Type::kF64, {}};
-      const Status status = group.Run(std::move(spec));
+      const Status status = group.Run(spec);
       EXPECT_TRUE(status.ok()) << KindName(kind) << " round " << round << ": " << status.ToString();
       if (checks) {
         EXPECT_TRUE(to == expected) << KindName(kind) << " of " << ranks << ", round " << round << " at " << rank;
@@ -211,7 +211,7 @@ TEST(Group, EveryAlgorithmOfAnAllReduceAverages) {
         for (int64_t& sum : average) sum /= ranks;
         CollectiveSpec spec = Want(CollectiveKind::kAllReduce, {count}, Pieces(), Of(array));
         spec.reduction.op = Op::kAverage;
-        const Status status = group.Run(std::move(spec));
+        const Status status = group.Run(spec);
         EXPECT_TRUE(status.ok()) << status.ToString();
         EXPECT_TRUE(array == average) << "at rank " << rank;
       });
@@ -255,7 +255,7 @@ TEST_P(Groups, DifferentRequestsAreAnErrorThatNamesBoth) {
       CollectiveSpec spec = Want(CollectiveKind::kAllReduce, {rank == 1 ? size_t{20} : size_t{50}}, Pieces(),
                                  Pieces(array.data(), rank == 1 ? 160 : 400));
       spec.key = key;
-      Status status = group.Run(std::move(spec));
+      Status status = group.Run(spec);
       EXPECT_EQ(status.code(), Code::kInvalid) << status.ToString();
       EXPECT_NE(status.cause().find("rank 1 (w1)"), std::string::npos) << status.ToString();
       EXPECT_NE(status.cause().find("of 20 i64"), std::string::npos) << status.ToString();
@@ -264,13 +264,13 @@ TEST_P(Groups, DifferentRequestsAreAnErrorThatNamesBoth) {
       spec = Want(CollectiveKind::kAllReduce, {50}, Pieces(), Of(array));
       spec.key = key;
       if (rank == 2) spec.reduction.op = Op::kMax;
-      status = group.Run(std::move(spec));
+      status = group.Run(spec);
       EXPECT_EQ(status.code(), Code::kInvalid) << status.ToString();
       EXPECT_NE(status.cause().find("all-reduce max"), std::string::npos) << status.ToString();
       array = Brought(rank, 50);
       spec = Want(CollectiveKind::kAllReduce, {50}, Pieces(), Of(array));
       spec.key = key;
-      status = group.Run(std::move(spec));
+      status = group.Run(spec);
       EXPECT_TRUE(status.ok()) << status.ToString();
       EXPECT_TRUE(array == SumOfAll(3, 50));
     }
@@ -310,14 +310,14 @@ TEST_P(Groups, CancelEndsTheOperationAtAllRanksAndTheGroupContinues) {
     } else {
       CollectiveSpec spec = Want(CollectiveKind::kAllReduce, {array.size()}, Pieces(), Of(array));
       spec.key = 5;
-      const Status status = group.Run(std::move(spec));
+      const Status status = group.Run(spec);
       EXPECT_EQ(status.code(), Code::kApplication) << status.ToString();
       EXPECT_NE(status.ToString().find("rank 0 (w0)"), std::string::npos) << status.ToString();
     }
     array = Brought(rank, 100000);
     CollectiveSpec again = Want(CollectiveKind::kAllReduce, {array.size()}, Pieces(), Of(array));
     again.key = 5;
-    const Status status = group.Run(std::move(again));
+    const Status status = group.Run(again);
     EXPECT_TRUE(status.ok()) << status.ToString();
     EXPECT_TRUE(array == SumOfAll(3, 100000));
   });
@@ -476,7 +476,7 @@ TEST_P(Groups, SmallOperationsPassLargeOnes) {
       small = Brought(rank, 10);
       CollectiveSpec spec = Want(CollectiveKind::kAllReduce, {10}, Pieces(), Of(small));
       spec.key = 2;
-      const Status status = group.Run(std::move(spec));
+      const Status status = group.Run(spec);
       EXPECT_TRUE(status.ok()) << status.ToString();
       EXPECT_TRUE(small == SumOfAll(2, 10));
       passed += ticket->Test() ? 0 : 1;

@@ -17,7 +17,7 @@
 #include "fusewire/collective/group/control_message.h"
 #include "fusewire/collective/group/seats.h"
 #include "fusewire/p2p/endpoint.h"
-#include "fusewire/reactor/drain.h"
+#include "fusewire/reactor/completion.h"
 #include "fusewire/reactor/reactor.h"
 
 namespace fusewire::collective {

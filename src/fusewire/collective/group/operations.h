@@ -27,14 +27,40 @@
 #include "fusewire/collective/group/members.h"
 #include "fusewire/collective/group/operation_table.h"
 #include "fusewire/collective/group/recording.h"
-#include "fusewire/collective/group/runners.h"
 #include "fusewire/collective/group/seats.h"
 #include "fusewire/collective/run/fingerprint.h"
+#include "fusewire/collective/run/schedule_runner.h"
 #include "fusewire/p2p/endpoint.h"
-#include "fusewire/reactor/drain.h"
+#include "fusewire/reactor/completion.h"
 #include "fusewire/reactor/reactor.h"
 
 namespace fusewire::collective {
+
+// Finds a runner for an operation: chooses its algorithm, and takes an idle runner for the same parameters, or makes
+// one.
+// An idle runner is not running, and belongs to the epoch of its key.
+class Runners {
+ public:
+  Runners(p2p::Endpoint& endpoint, const GroupOptions& options, const Seats* seats, RunnerOwner* owner)
+      : endpoint_(endpoint), options_(options), seats_(seats), owner_(owner) {}
+
+  // Gives it a runner that may begin, and completes its fingerprint. A plan keeps its runner.
+  Status Prepare(GroupOperation* operation);
+  // Makes its runner idle, after its end.
+  void TakeBack(GroupOperation* operation);
+  void Clear();
+
+ private:
+  Status Choose(GroupOperation* operation, Request* request);
+  Result<std::unique_ptr<ScheduleRunner>> Find(const Request& request, GroupOperation* operation);
+
+  p2p::Endpoint& endpoint_;
+  const GroupOptions& options_;
+  const Seats* const seats_;
+  RunnerOwner* const owner_;
+  std::unordered_map<std::string, std::vector<std::unique_ptr<ScheduleRunner>>> idle_;
+  size_t idle_nodes_ = 0;  // the nodes of all idle runners, plus one for each runner
+};
 
 // The operations that have data to reduce or to copy. A little is done immediately, the rest in turns of the loop, one
 // operation after the other, so that small ones pass the large.

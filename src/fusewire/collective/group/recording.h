@@ -11,7 +11,6 @@
 #include "fusewire/collective/group/group_monitor.h"
 #include "fusewire/collective/group/group_operation.h"
 #include "fusewire/collective/group/group_tags.h"
-#include "fusewire/collective/group/op_record.h"
 #include "fusewire/collective/group/operation_table.h"
 #include "fusewire/reactor/reactor.h"
 
