@@ -302,7 +302,7 @@ def test_what_gloo_lacks():
 
 def works_in_place(rank, size, folder, hosts, count):
     if hosts > 1:
-        bootstrap.host_identity = lambda: f"host {rank % hosts}"
+        bootstrap.machine.host_identity = lambda: f"host {rank % hosts}"
         os.environ["FUSEWIRE_BIND"] = "127.0.0.1"
     join("fusewire", rank, size, folder, timeout=TIMEOUT)
     mine = slice(rank * count, (rank + 1) * count)
