@@ -64,14 +64,11 @@ void Begin(const std::shared_ptr<GroupCore>& core, std::unique_ptr<GroupOperatio
   }
 }
 
-// Through the lane, or over messages. After the lane, the caller still has it.
-Status RunAndWait(GroupCore* core, std::unique_ptr<GroupOperation>* operation, reactor::CancelToken* cancel) {
-  GroupOperation* const raw = operation->get();
-  raw->number = core->maker().NextNumber();
-  raw->cancel = cancel;
-  if (core->lane() != nullptr && raw->spec.key == 0 && core->lane()->Run(raw))
-    return std::exchange(raw->status, Status::Ok());
-  return core->RunOverMessages(std::move(*operation));
+// True: it has ended with operation->status. False: it goes over messages.
+bool RunInLane(GroupCore* core, GroupOperation* operation, reactor::CancelToken* cancel) {
+  operation->number = core->maker().NextNumber();
+  operation->cancel = cancel;
+  return core->lane() != nullptr && operation->spec.key == 0 && core->lane()->Run(operation);
 }
 
 }  // namespace
@@ -190,12 +187,12 @@ std::unique_ptr<Ticket> Plan::StartTicket() {
 Status Plan::Run(reactor::CancelToken* cancel) {
   if (reactor::Reactor::InsideAny()) return MustNotWait("a collective");
   if (state_->under_way.exchange(true, std::memory_order_acquire)) return UnderWay();
-  std::unique_ptr<GroupOperation> operation = std::move(state_->operation);
-  operation->home_plan = state_;
-  Status status = RunAndWait(core_.get(), &operation, cancel);
-  if (operation == nullptr) return status;
-  operation->home_plan.reset();
-  state_->operation = std::move(operation);
+  if (!RunInLane(core_.get(), state_->operation.get(), cancel)) {
+    std::unique_ptr<GroupOperation> operation = std::move(state_->operation);
+    operation->home_plan = state_;
+    return core_->RunOverMessages(std::move(operation));
+  }
+  Status status = std::exchange(state_->operation->status, Status::Ok());
   state_->under_way.store(false, std::memory_order_release);
   return status;
 }
@@ -248,8 +245,9 @@ void Group::Cancel(uint64_t number, Status why) {
 Status Group::Run(const CollectiveSpec& spec, reactor::CancelToken* cancel) {
   if (reactor::Reactor::InsideAny()) return MustNotWait("a collective");
   std::unique_ptr<GroupOperation> operation = core_->maker().Make(spec);
-  Status status = RunAndWait(core_.get(), &operation, cancel);
-  if (operation != nullptr) core_->maker().Keep(std::move(operation));
+  if (!RunInLane(core_.get(), operation.get(), cancel)) return core_->RunOverMessages(std::move(operation));
+  Status status = std::exchange(operation->status, Status::Ok());
+  core_->maker().Keep(std::move(operation));
   return status;
 }
 
