@@ -289,31 +289,17 @@ PyObject* RunAt(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   return PyErr_Occurred() != nullptr ? nullptr : Code(code);
 }
 
-// A handle for Python, or the negative of a code.
-PyObject* HandleOr(int code, void* handle) { return code == 0 ? PyLong_FromVoidPtr(handle) : Code(-code); }
-
-// start_at(...): the handle of a ticket, or the negative of a code.
-PyObject* StartAt(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+// start_at(...): the handle of a ticket; plan_at(...): that of a plan. Or the negative of a code.
+template <class Made, int (*make)(fusewire_group*, const fusewire_collective_spec*, Made**)>
+PyObject* MakeAt(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   const Calls& calls = *Of(self);
-  if (count != Arguments::kCount) return WrongCount("start_at");
+  if (count != Arguments::kCount) return WrongCount("start_at or plan_at");
   if (!IsOpen(calls)) return Code(kNotServed);
   Arguments read;
   if (!read.Read(arguments)) return nullptr;
-  fusewire_ticket* ticket = nullptr;
-  const int code = fusewire_group_start(calls.group, &read.spec(), &ticket);
-  return HandleOr(code, ticket);
-}
-
-// plan_at(...): the handle of a plan, or the negative of a code.
-PyObject* PlanAt(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  const Calls& calls = *Of(self);
-  if (count != Arguments::kCount) return WrongCount("plan_at");
-  if (!IsOpen(calls)) return Code(kNotServed);
-  Arguments read;
-  if (!read.Read(arguments)) return nullptr;
-  fusewire_plan* plan = nullptr;
-  const int code = fusewire_plan_make(calls.group, &read.spec(), &plan);
-  return HandleOr(code, plan);
+  Made* made = nullptr;
+  const int code = make(calls.group, &read.spec(), &made);
+  return code == 0 ? PyLong_FromVoidPtr(made) : Code(-code);
 }
 
 // run_plan(plan): `plan` is a handle of plan_at(). A code.
@@ -362,8 +348,10 @@ PyMethodDef methods[] = {
     {"run_at", AsMethod(RunAt), METH_FASTCALL,
      "run_at(kind, op, type, root, key, timeout_ns, confirm, counts, receives, sources, targets, [notes, group, name, "
      "source_shape, target_shape, type, sequence]): a code, or -100: not served"},
-    {"start_at", AsMethod(StartAt), METH_FASTCALL, "start_at(as run_at): a ticket's handle, or a negative code"},
-    {"plan_at", AsMethod(PlanAt), METH_FASTCALL, "plan_at(as run_at): a plan's handle, or a negative code"},
+    {"start_at", AsMethod(MakeAt<fusewire_ticket, fusewire_group_start>), METH_FASTCALL,
+     "start_at(as run_at): a ticket's handle, or a negative code"},
+    {"plan_at", AsMethod(MakeAt<fusewire_plan, fusewire_plan_make>), METH_FASTCALL,
+     "plan_at(as run_at): a plan's handle, or a negative code"},
     {"run_plan", RunPlan, METH_O, "run_plan(handle): a code"},
     {"close", Close, METH_NOARGS, "close(): later calls are not served"},
     {nullptr, nullptr, 0, nullptr}};

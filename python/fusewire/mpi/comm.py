@@ -12,7 +12,7 @@ import numpy as np
 from fusewire import collective
 from fusewire.collective import Group, Ticket
 from fusewire.mpi.buffers import Buffer, buffer
-from fusewire.mpi.messages import ANY_SOURCE, Mail, Request, Status
+from fusewire.mpi.messages import ANY_SOURCE, Mail, Prequest, Request, Status
 from fusewire.mpi.ops import SUM, Op
 
 __all__ = ["COMM_NULL", "COMM_SELF", "COMM_WORLD", "IN_PLACE", "UNDEFINED", "Comm"]
@@ -218,6 +218,25 @@ class Comm:
         source, target = _reduced(sendbuf, recvbuf, op)
         ticket = self._group.allreduce_async(source, op.of_arrays(), out=target, **self._how)
         return _request(ticket, lambda: _store(target, recvbuf, op))
+
+    def Barrier_init(self) -> Prequest:
+        """Barrier, prepared."""
+        plan = self._group.plan("barrier", **self._how)
+        return Prequest(lambda: _request(plan.start()))
+
+    def Bcast_init(self, buf: Any, root: int = 0) -> Prequest:
+        """Bcast, prepared."""
+        flat = buffer(buf, writes=True).flat
+        plan = self._group.plan("broadcast", flat, root, out=flat, **self._how)
+        return Prequest(lambda: _request(plan.start()))
+
+    def Allreduce_init(self, sendbuf: Any, recvbuf: Any, op: Op = SUM) -> Prequest:
+        """Allreduce, prepared. LAND and LOR are for arrays of truth values alone."""
+        source, target = _reduced(sendbuf, recvbuf, op)
+        if op.truths and target.dtype != np.bool_:
+            raise NotImplementedError(f"Allreduce_init of {op.name} takes arrays of bool: convert them first")
+        plan = self._group.plan("allreduce", source, op.of_arrays(), out=target, **self._how)
+        return Prequest(lambda: _request(plan.start()))
 
     def Iallgather(self, sendbuf: Any, recvbuf: Any) -> Request:
         """Allgather, begun."""

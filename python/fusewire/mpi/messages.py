@@ -18,7 +18,7 @@ from fusewire import collective
 from fusewire.mpi.buffers import buffer
 from fusewire.p2p import Operation, Peer
 
-__all__ = ["ANY_SOURCE", "PROC_NULL", "Request", "Status"]
+__all__ = ["ANY_SOURCE", "PROC_NULL", "Prequest", "Request", "Status"]
 
 ANY_SOURCE, PROC_NULL = -2, -1
 TAG_MAX = (1 << 31) - 1
@@ -124,6 +124,19 @@ class Request:
     def Waitany(requests: Sequence["Request"]) -> int:
         """The place of one that has ended."""
         return Request.waitany(requests)[0]
+
+
+class Prequest(Request):
+    """An operation on the same arrays, again and again: Start() begins a run, and a wait ends it."""
+
+    def __init__(self, begin: Callable[[], Request]):
+        super().__init__(lambda: None, lambda: True)
+        self._begin, self._ended = begin, True
+
+    def Start(self) -> None:
+        """Begins it. Its last run has ended."""
+        begun = self._begin()
+        self._wait, self._test, self._ended = begun._wait, begun._test, False
 
 
 def ended(result: Any = None) -> Request:
