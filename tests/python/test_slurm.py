@@ -11,7 +11,8 @@ import subprocess
 
 import pytest
 from conftest import DEADLINE_S, FUSEWIRE, ROOT, process, run_to_end
-from hosts import NET, network
+from hosts import network
+from lab import NET
 from processes import wait_until
 from test_hosts import TRAIN
 from test_run import MARK, SERVE, START_S, Runner
@@ -19,10 +20,11 @@ from test_run import MARK, SERVE, START_S, Runner
 from fusewire.launch.guard import die_with
 
 __all__ = ["network"]  # a fixture
+LAUNCHER = f"{NET}.0.1"
 pytestmark = [pytest.mark.once, pytest.mark.slow]
 CONFIG = """
 ClusterName=test
-SlurmctldHost={host}({net}.1)
+SlurmctldHost={host}({launcher})
 SlurmUser=root
 AuthInfo=socket={folder}/munge.socket
 ProctrackType=proctrack/linuxproc
@@ -58,12 +60,14 @@ class Slurm(Runner):
         nodes = zip(names, network.addresses, strict=True)
         lines = [f"NodeName={name} NodeAddr={address} CPUs=4 State=UNKNOWN" for name, address in nodes]
         (own / "slurm.conf").write_text(
-            CONFIG.format(host=socket.gethostname(), net=NET, folder=own, nodes="\n".join(lines))
+            CONFIG.format(host=socket.gethostname(), launcher=LAUNCHER, folder=own, nodes="\n".join(lines))
         )
         (own / "munge.key").write_bytes(os.urandom(1024))
         (own / "munge.key").chmod(0o600)
         hosts = [f"{address} {name}" for name, address in zip(names, network.addresses, strict=True)]
-        (own / "hosts").write_text("\n".join(["127.0.0.1 localhost", f"{NET}.1 {socket.gethostname()}", *hosts]) + "\n")
+        (own / "hosts").write_text(
+            "\n".join(["127.0.0.1 localhost", f"{LAUNCHER} {socket.gethostname()}", *hosts]) + "\n"
+        )
         path = f"{FUSEWIRE.parent}:{os.environ['PATH']}"
         self.environment |= {"SLURM_CONF": str(own / "slurm.conf"), MARK: self.mark, "PATH": path}
         munge = {name: own / f"munge.{name}" for name in ("key", "socket", "pid", "log", "seed")}
