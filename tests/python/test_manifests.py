@@ -83,7 +83,8 @@ class Pods:
         for host in self.network.hosts:
             words = [str(word) for word in host.words("ss", "-Hltn")]
             listening = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-            ports = {int(line.split()[3].rpartition(":")[2]) for line in listening.splitlines()} - {hosts.PORT}
+            places = [line.split()[3].rpartition(":") for line in listening.splitlines()]
+            ports = {int(port) for host_address, _, port in places if host_address != "127.0.0.1"} - {hosts.PORT}
             assert len(ports) == 2  # TensorFlow's, and the data port
             assert ports <= allowed
 
