@@ -152,7 +152,7 @@ class Steering(FakePrograms):
             with self.assertRaisesRegex(BenchError, "first"):
                 run.run_patiently(OURS, options, repeated)
 
-    def test_who_interrupts_or_fails_for_good_leaves_the_whole_rounds(self):
+    def test_an_interrupt_or_a_lasting_failure_keeps_complete_rounds(self):
         for ends in (KeyboardInterrupt, BenchError("it fails for good")):
             with self.subTest(ends):
                 self.keeps_whole_rounds(ends)

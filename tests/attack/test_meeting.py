@@ -102,7 +102,7 @@ def test_words_of_a_stranger_end_its_connection_alone(job, words):
     stranger.close()
 
 
-def test_silent_connections_keep_nobody_out(job):
+def test_silent_connections_keep_no_member_out(job):
     """As many as rank 0 holds open, and more."""
     first = stranger_at(job.port)
     silent = [first, *(Stranger(("127.0.0.1", job.port)) for _ in range(STRANGERS + 10))]
@@ -124,7 +124,7 @@ while True:
 """
 
 
-def test_connections_that_come_without_end_keep_nobody_out(secret_job):
+def test_a_flood_of_connections_keeps_no_member_out(secret_job):
     stranger_at(secret_job.port).close()
     with subprocess.Popen([sys.executable, "-c", FLOOD, str(secret_job.port)]) as flood:
         try:
@@ -142,7 +142,7 @@ def test_a_peer_without_a_proof_has_five_seconds(secret_job):
     secret_job.complete()
 
 
-def test_a_stranger_hears_nothing_that_depends_on_the_secret(tmp_path):
+def test_a_stranger_receives_nothing_that_depends_on_the_secret(tmp_path):
     """Twice the same with two secrets: only the nonce differs, and is new for each connection."""
     heard = []
     for secret in (SECRET, "another secret of some length"):

@@ -92,7 +92,7 @@ def test_the_launcher_asks_by_the_address(port):
     assert f"Host: {machine.at_port('127.0.0.1', port)}\r\n".encode() in request
 
 
-def test_silent_strangers_keep_nobody_out(port):
+def test_silent_strangers_keep_no_member_out(port):
     silent = [socket.create_connection(("127.0.0.1", port), LIMIT_S) for _ in range(48)]
     begun = time.monotonic()
     assert seeing.ask(seeing.Place("127.0.0.1", port))["tasks"]

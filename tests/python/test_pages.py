@@ -56,7 +56,7 @@ def test_the_quick_start_trains_over_both_protocols(tmp_path):
 
 
 @pytest.mark.once
-def test_the_page_for_those_who_come_from_elsewhere(tmp_path):
+def test_the_page_about_migrating(tmp_path):
     [said] = follow(DOCS / "migrating.md", tmp_path)
     assert "[1.5 1.5 1.5 1.5] [0 1 2 3]" in said
 

@@ -197,7 +197,7 @@ class Told:
         return os.mkdir, (str(self.path),)
 
 
-def test_nothing_is_unpickled_from_who_does_not_know_the_secret(tmp_path):
+def test_nothing_is_unpickled_without_proof_of_the_secret(tmp_path):
     """Neither with the name of a rank nor with the name of the group; ranks trust each other."""
     here, members_of = tmp_path / "run", lambda *ends: [(end.name, end.address) for end in ends]
     a, b = p2p.Endpoint("a", secret="open sesame, open"), p2p.Endpoint("b", secret="open sesame, open")

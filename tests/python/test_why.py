@@ -62,7 +62,7 @@ def test_a_stopped_task_is_named_through_those_who_wait_for_others():
     assert "worker:0 has waited 9.0 s for the tensor weights of ps:1" in verdict.evidence
 
 
-def test_a_dead_task_is_named_even_if_nobody_waits_any_more():
+def test_a_dead_task_is_named_even_if_no_task_waits_any_more():
     verdict = why.judge([silent("ps:1", "dead"), process("worker:0", last_s=9), process("worker:1", last_s=9)], 2 * S)
     assert (verdict.cause, verdict.task) == ("silent", "ps:1")
     assert "ended without closing" in verdict.sentence

@@ -357,7 +357,7 @@ def monitored(rank, size, folder, wait_all):
 
 
 @pytest.mark.parametrize("wait_all", [False, True])
-def test_monitored_barrier_tells_all_who_did_not_come(wait_all):
+def test_monitored_barrier_names_the_missing_ranks(wait_all):
     results = run_ranks(monitored, 4, wait_all)
     who = "Ranks 1, 3 failed" if wait_all else "Rank 1 failed"
     assert who in results[0][1]

@@ -84,7 +84,7 @@ TEST(Budget, AWaiterThatGivesUpLetsTheNextOnePass) {
   budget.Release(100);
 }
 
-TEST(Budget, IsWantedWhileSomebodyWaits) {
+TEST(Budget, IsWantedWhileAnyoneWaits) {
   Budget budget(1);
   EXPECT_TRUE(budget.TryReserve(1, &kAnna));
   EXPECT_FALSE(budget.wanted());

@@ -136,7 +136,7 @@ TEST(Memory, ARegionIsClosedOnce) {
   EXPECT_DEATH(pair.b.home().Run([&] { pair.b.core().regions().Close(ref); }), "state != nullptr");
 }
 
-TEST(Memory, IsGivenBackWhenNobodyReadsItAnyMore) {
+TEST(Memory, IsFreedAfterTheLastReader) {
   transport::LoopbackFaults slow;
   slow.bytes_per_second = 10 << 20;
   P2pWorld world(1, slow);

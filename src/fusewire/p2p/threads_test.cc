@@ -236,7 +236,7 @@ TEST_P(Threads, WhatWasSentArrivesThoughItsSenderHasLeft) {
   }
 }
 
-TEST_P(Threads, NobodyWaitsInsideAReactor) {
+TEST_P(Threads, AWaitInsideAReactorIsRefused) {
   Two two(wire());
   std::string text = "hello";
   Status inside;

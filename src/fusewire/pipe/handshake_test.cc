@@ -172,7 +172,7 @@ TEST(Handshake, PeersWithOtherSettingsAreTurnedAwayAndBothAreTold) {
   }
 }
 
-TEST(Handshake, NobodyLearnsTheClustersNameByAsking) {
+TEST(Handshake, ARefusalDoesNotRevealTheClustersName) {
   for (const std::string& secret : {std::string(), std::string("s")}) {
     Pair pair(OptionsOf("worker:3", secret, "guess"), OptionsOf("ps:0", secret, "hidden"));
     pair.Talk();

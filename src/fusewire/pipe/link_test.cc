@@ -182,7 +182,7 @@ TEST_F(LinkTest, ComesBackAfterAFailureOnlyIfItIsWanted) {
   EXPECT_EQ(link_->connects(), 2u);
 }
 
-TEST_F(LinkTest, KnocksOnceIfNobodyWaits) {
+TEST_F(LinkTest, RetriesOnceIfNoCallerWaits) {
   homes_["server"] = world_.AddHost("server");
   Want();
   world_.RunFor(60 * kSecondNs);

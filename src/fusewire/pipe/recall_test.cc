@@ -74,14 +74,14 @@ TEST(Recall, TheSmallestAllowedShareIsEnough) {
   EXPECT_LE(holder.now_ns - began_ns, 5 * 3600 * kSecondNs);
 }
 
-TEST(Recall, TimeInWhichNobodyWaitsDoesNotCount) {
+TEST(Recall, TimeWithoutAWaiterDoesNotCount) {
   Holder holder(100 * kMib);
   for (int i = 0; i < 10'000; ++i) ASSERT_FALSE(holder.Look(false));
   EXPECT_GE(holder.Ends(0, 2 * kPeriodNs), kPeriodNs);
 }
 
 // Otherwise those who wait in turns, and give up, would wait for ever.
-TEST(Recall, AMomentInWhichNobodyWaitsIsNoNewBeginning) {
+TEST(Recall, AShortTimeWithoutAWaiterDoesNotRestartIt) {
   Holder holder(100 * kMib);
   int looks = 0;
   while (!holder.Look(looks % 10 != 0)) ASSERT_LT(++looks, 4000);

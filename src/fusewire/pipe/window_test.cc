@@ -77,7 +77,7 @@ TEST(SendWindow, GivesBackWhatIsBeyondTheStandingWindow) {
   EXPECT_TRUE(window.Want(200, &position));  // the return has taken back what was asked for
 }
 
-TEST(SendWindow, CreditThatNobodyCanCountIsCorrupt) {
+TEST(SendWindow, CreditThatOverflowsIsCorrupt) {
   SendWindow window;
   window.Open(100);
   ASSERT_TRUE(window.OnCredit(wire::kWindowBytesMax - 100).ok());
@@ -233,7 +233,7 @@ TEST_F(ReceiveWindowTest, AWaitingPeerHoldsNothingIdleAndKeepsItsStandingWindow)
 }
 
 // Room that is too small to be worth a frame is never granted, so the peer cannot give it back.
-TEST_F(ReceiveWindowTest, RestsWithoutAShareThatNobodyReturns) {
+TEST_F(ReceiveWindowTest, StaysIdleWithoutAShareThatIsNotReturned) {
   ReceiveWindow window(kStanding, &budget_);
   window.OnWant(kStanding + 13, kMessageMax);
   ASSERT_EQ(window.TakeGrant(), 13u);

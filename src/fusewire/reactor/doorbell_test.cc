@@ -148,7 +148,7 @@ TEST_F(DoorbellTest, NoRingWhileThePeerWatches) {
   EXPECT_FALSE(reader.watched);
 }
 
-TEST_F(DoorbellTest, WhatIsWrittenWhileTheLoopStopsWatchingIsSeenThoughNobodyRings) {
+TEST_F(DoorbellTest, MailPostedWhileTheLoopStopsWatchingIsSeenWithoutARing) {
   if (UsableCpuCount() < 2) GTEST_SKIP() << "with one processor no loop spins";
   Reader reader;
   const uint32_t bit = AskHome(*reactor_, [&] { return bell_->Hang(&reader); });
@@ -287,7 +287,7 @@ class DoorbellParking : public DoorbellTest {
 
 // The thread sleeps in the loop's own epoll when a caller takes the loop from it. An event that is reported only once
 // must not get lost with the thread, which can't enter the loop.
-TEST_F(DoorbellParking, ACallerThatTakesTheLoopHearsOfIt) {
+TEST_F(DoorbellParking, ACallerThatTakesTheLoopIsNotified) {
   Visitor* visitor = Hang();
   std::unique_ptr<PeerDoorbell> rope = Tie(visitor->bit);
   std::atomic<Waiter*> waiter{nullptr};
@@ -313,7 +313,7 @@ TEST_F(DoorbellParking, ACallerThatTakesTheLoopHearsOfIt) {
 }
 
 // While it spins it looks at the word: nobody makes a system call.
-TEST(DoorbellSpin, NobodyWakesAReactorThatSpins) {
+TEST(DoorbellSpin, ASpinningReactorIsNotWoken) {
   Options options;
   options.busy_poll = true;
   std::unique_ptr<Reactor> reactor = std::move(Reactor::Start(options)).value();

@@ -124,7 +124,7 @@ TEST(Reactor, EndedReactorsMayPostToEachOther) {
 
 // ---- descriptors ----
 
-TEST(Reactor, HearsDescriptors) {
+TEST(Reactor, ReportsReadyDescriptors) {
   std::unique_ptr<Reactor> reactor = StartReactor();
   Bell bell([&] { EXPECT_TRUE(reactor->AtHome()); });
   AskHome(*reactor, [&] { return reactor->Watch(bell.fd(), EPOLLIN, &bell).ok(); });

@@ -169,7 +169,7 @@ TEST(ReactorWait, ACallerThatSleptOutsideReadsInputWhenItDrives) {
 
 // A caller has taken the loop from the thread and has left, and then an event comes: the thread gets it, with or
 // without timers that would wake it by chance.
-TEST(ReactorWait, WhatComesWhenNobodyDrivesIsServedAtOnce) {
+TEST(ReactorWait, MailForAnIdleLoopIsServedAtOnce) {
   for (bool with_timer : {false, true}) {
     std::unique_ptr<Reactor> reactor = StartParked();
     Bell bell([] {});
@@ -291,7 +291,7 @@ TEST(ReactorWait, ACallerThatWaitsForLongMakesWay) {
 }
 
 // Also with nobody at home after the other caller has left: what the patient one waits for wakes the thread.
-TEST(ReactorWait, ACallerThatMadeWayHearsItsSignal) {
+TEST(ReactorWait, ACallerThatMadeWayGetsItsSignal) {
   std::unique_ptr<Reactor> reactor = StartParked();
   for (uint64_t round = 1; round <= 20; ++round) {
     Waiter late;

@@ -231,7 +231,7 @@ TEST(Client, EmptySegmentsLandToo) {
   EXPECT_EQ(count, 2u);
 }
 
-TEST(Client, ABodyThatNobodyWantsIsDiscarded) {
+TEST(Client, AnUnwantedBodyIsDiscarded) {
   RpcWorld world;
   for (size_t size : {10, 1000000}) {
     ProbeCall call(kEcho, "head");
@@ -516,7 +516,7 @@ TEST(Client, WithoutADescriptorOfOursCallsFailAtOnce) {
   EXPECT_TRUE(third.status.ok()) << third.status.ToString();
 }
 
-TEST(Client, ANameThatNobodyBearsIsSaidSo) {
+TEST(Client, AnUnknownNameIsReported) {
   WorldOptions options;
   options.with_server = false;
   RpcWorld world(std::move(options));

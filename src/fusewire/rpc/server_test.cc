@@ -200,7 +200,7 @@ TEST(Server, AnAnswerMayComeAfterTheEndOfTheServer) {
   }
 }
 
-TEST(Server, AHandlerMayAnswerWhenItHearsThatNobodyWantsIt) {
+TEST(Server, AHandlerMayAnswerAfterACancel) {
   RpcWorld world;
   ProbeCall one(kHold), other(kHold);
   world.client->Start(&one);

@@ -71,7 +71,7 @@ TEST_F(ServiceListenerTest, EachServiceGetsItsOwnPeers) {
   EXPECT_EQ(stats.turned_away, 0u);
 }
 
-TEST_F(ServiceListenerTest, AServiceThatNobodyOffersIsRefusedInWords) {
+TEST_F(ServiceListenerTest, AnUnknownServiceIsRefusedWithAReason) {
   pipe::LogLines log;
   Guest* lost = Friend("worker:0", 1, 7);
   ASSERT_TRUE(Gone(lost));
@@ -96,7 +96,7 @@ TEST_F(ServiceListenerTest, AServiceIsServedOnce) {
 }
 
 // The number of the service that reads hellos for all.
-TEST_F(ServiceListenerTest, NobodyGetsInByNoService) {
+TEST_F(ServiceListenerTest, AnEmptyServiceNameIsRefused) {
   pipe::LogLines log;
   Guest* lost = Friend("worker:0", 1, pipe::kNoService);
   ASSERT_TRUE(Gone(lost));

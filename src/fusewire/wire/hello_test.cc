@@ -244,7 +244,7 @@ TEST(GreetingPrefix, StrangersAreNamed) {
   }
 }
 
-TEST(GreetingPrefix, WhatNobodyKnowsIsShownInHex) {
+TEST(GreetingPrefix, AnUnknownPrefixIsShownInHex) {
   EXPECT_EQ(DecodeGreetingPrefix(std::string(100, '\x7f')).status().cause(),
             "not a Fusewire greeting: starts with 7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f7f");
   EXPECT_EQ(DecodeGreetingPrefix(std::string("Fu")).status().cause(), "not a Fusewire greeting: starts with 4675");

@@ -13,7 +13,7 @@ TEST(ChecksDeathTest, AreOnInThePlugin) {
   EXPECT_DEATH(FUSEWIRE_DCHECK(apples == 3), "checks_test.cc:[0-9]+: apples == 3");
 }
 
-TEST(ChecksDeathTest, KnowWhoIsNotAtHome) {
+TEST(ChecksDeathTest, FindACallerThatIsNotAtHome) {
   ManualClock clock;
   auto home = reactor::Reactor::MakeManual(&clock);
   EXPECT_DEATH(FUSEWIRE_AT_HOME(*home), "AtHome");

@@ -111,7 +111,7 @@ TEST(Claims, OfAVariantThatHoldsWhatItLacks) {
 }
 
 // TensorFlow leaves it out, and then takes the first of none.
-TEST(Claims, OfAVariantWhoseTensorCannotBeMade) {
+TEST(Claims, OfAVariantWithAnInvalidTensor) {
   std::vector<TensorProto> none = {Of(tensorflow::DT_INVALID, {1}), Of(tensorflow::DT_FLOAT, {1}),
                                    Of(tensorflow::DT_FLOAT_REF, {1})};
   none[1].set_tensor_content("abc");

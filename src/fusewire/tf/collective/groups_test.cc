@@ -101,7 +101,7 @@ TEST_F(GroupOfTwoTest, AMemberThatCannotBeAskedIsAskedAgain) {
   EXPECT_NE(again.group, nullptr);
 }
 
-TEST_F(GroupOfTwoTest, AMemberThatNobodyKnowsIsAnError) {
+TEST_F(GroupOfTwoTest, AnUnknownMemberIsAnError) {
   params_.members[1].task = "/job:worker/replica:0/task:9";
   FoundGroup found;
   Find(&found);

@@ -186,7 +186,7 @@ TEST(PortWords, SayWhereTheDataPortIs) {
   EXPECT_TRUE(words.fuses);
 }
 
-TEST(PortWords, SayWhoHasThePluginOnly) {
+TEST(PortWords, AreSentByTasksWithThePluginOnly) {
   tensorflow::LoggingResponse response;
   PortWords().Answer(&response);
   PortWords words;

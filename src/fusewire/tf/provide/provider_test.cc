@@ -193,7 +193,7 @@ TEST_F(ProviderTest, NothingIsAnsweredWithNothing) {
   ASSERT_TRUE(world_.RunUntil([this] { return !aborted_.empty(); }));
 }
 
-TEST_F(ProviderTest, StepsOfAnAskerWhoIsGoneAreAborted) {
+TEST_F(ProviderTest, StepsOfALostRequesterAreAborted) {
   producers_.Have(Edge(0), Ramp(1, 0));
   Receive(3);
   ASSERT_TRUE(Await(0));

@@ -108,7 +108,7 @@ TEST_F(RendezvousTest, AnAbortEndsTheSearchForTheWay) {
   EXPECT_EQ(on_.CountAsked(kReceive), 0u);
 }
 
-TEST_F(RendezvousTest, ATaskAndADeviceThatNobodyKnowsEndTheReceive) {
+TEST_F(RendezvousTest, AnUnknownTaskOrDeviceEndsTheReceive) {
   on_.KnowPeer();
   Step step(&on_.task);
   auto key = [](const std::string& from, const std::string& to) {

@@ -91,7 +91,7 @@ class InquiryTest : public testing::Test {
   std::unique_ptr<Inquiries> inquiries_;
 };
 
-TEST_F(InquiryTest, TellsWhoTheTaskIs) {
+TEST_F(InquiryTest, TellsTheTasksNameAndIncarnation) {
   EXPECT_THAT(AnswerNow("about"),
               AllOf(HasSubstr(R"("task":"worker:0","protocol":"grpc++","data_port":4711,"wall_ns":1)"),
                     HasSubstr(R"("members":{"ps:0":"ps:2222","worker:0":"worker:2222"})"),

@@ -100,7 +100,7 @@ TEST_F(WireCallTest, AStatusThatCannotBeReadIsNamed) {
   EXPECT_THAT(message(), HasSubstr("its code is 99"));
 }
 
-TEST_F(WireCallTest, ACancelEndsItAndThePeerHearsOfIt) {
+TEST_F(WireCallTest, ACancelEndsItAndIsSentToThePeer) {
   Start();
   options_.StartCancel();
   ASSERT_TRUE(AwaitEnd());

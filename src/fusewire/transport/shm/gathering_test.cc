@@ -141,7 +141,7 @@ int KnockAsNumberOne(const std::string& name, int ready) {
 }
 
 // Of the same user number, and not blind: it reads the name where the system lists those of a network namespace.
-TEST(Gathering, ANeighbourOfAnotherContainerGetsNothingAndHindersNobody) {
+TEST(Gathering, AProcessOfAnotherContainerGetsNothingAndDelaysNoRank) {
   auto gathering = Gathering::Open();
   ASSERT_TRUE(gathering.ok());
   const Fd file(memfd_create("test", MFD_CLOEXEC));

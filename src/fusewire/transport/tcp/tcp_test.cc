@@ -606,7 +606,7 @@ TEST_F(TcpNames, TheDeadlineHoldsWhileTheSystemThinks) {
 }
 
 // The answer meets a reactor that has ended, and a callback that dials again and then lets the transport go.
-TEST_F(TcpNames, AnAnswerAfterTheLoopsEndHoldsNobodyUp) {
+TEST_F(TcpNames, AnAnswerAfterTheLoopsEndDelaysNothing) {
   names_->answer = [](const std::string&) -> Result<std::vector<std::string>> { return Status::Unavailable("gone"); };
   std::atomic<int> outcomes{0};
   std::unique_ptr<Dialing> again;

@@ -114,7 +114,7 @@ TEST_F(HostileGraphs, WhereEdgesLeadNowhereAreRefused) {
   }
 }
 
-TEST_F(HostileGraphs, WhoseNodesAreNoneAreRefused) {
+TEST_F(HostileGraphs, WithInvalidNodesAreRefused) {
   ExpectRefused("no nodes", [](GraphDef* graph) { graph->clear_node(); });
   ExpectRefused("an unknown operation", [](GraphDef* graph) { Find(graph, "result")->set_op("NoSuchOp"); });
   ExpectRefused("no operation", [](GraphDef* graph) { Find(graph, "result")->clear_op(); });
@@ -133,7 +133,7 @@ TEST_F(HostileGraphs, WhoseNodesAreNoneAreRefused) {
   }
 }
 
-TEST_F(HostileGraphs, WhoseAttributesMakeNoSenseAreRefused) {
+TEST_F(HostileGraphs, WithInvalidAttributesAreRefused) {
   ExpectRefused("no type", [](GraphDef* graph) { Find(graph, "result")->clear_attr(); });
   ExpectRefused("a text for a type",
                 [](GraphDef* graph) { (*Find(graph, "result")->mutable_attr())["T"].set_s("float"); });

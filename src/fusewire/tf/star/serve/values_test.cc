@@ -109,7 +109,7 @@ TEST(IncomingValues, NeverCrashWhateverTheBytes) {
 }
 
 // Numbers are the peer's to choose: those that it leaves out cost nothing.
-TEST(StepStore, TakesNoMemoryForNumbersThatNobodyUses) {
+TEST(StepStore, TakesNoMemoryForUnusedNumbers) {
   StepStore store;
   for (int64_t step = 0; step < 4000; ++step) {
     std::vector<KeptValue> values(1);
