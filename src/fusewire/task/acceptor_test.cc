@@ -18,7 +18,6 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-using transport::LoopbackFaults;
 using wire::FrameKind;
 
 TEST_F(AcceptorTest, GivesEachPeerAReceiver) {
@@ -286,39 +285,17 @@ TEST_F(AcceptorTest, MayGoAtAnyMoment) {
   }
 }
 
-// No place is lost, whatever connects and disconnects: at the end, as many peers are accepted as at the beginning.
 TEST_F(AcceptorTest, LosesNoPlaceUnderRandomFaults) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
     pipe::LogLines log;
-    pipe::Options options;
-    options.connections_max = 12;
-    options.greetings_max = 6;
-    Open(options);
-    LoopbackFaults weather = pipe::Nasty();
-    weather.cut_chance = 0.02;
-    weather.corrupt_chance = 0.02;
-    world_.SetFaults(weather);
-    for (int i = 0; i < 200; ++i) {
+    Open(FewPlaces());
+    const auto come = [&](uint32_t i) {
       if (random.Chance(0.4)) Friend("worker:" + std::to_string(random.Below(4)), random.Between(1, 3));
-      if (random.Chance(0.3)) Stranger("scanner", pipe::Payload(random.Below(40), static_cast<uint32_t>(i)));
-      if (!guests_.empty() && random.Chance(0.6))
-        guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(random.Below(guests_.size())));
-      world_.RunFor(static_cast<int64_t>(random.Below(5 * kMillisecondNs)));
-    }
-    guests_.clear();
-    world_.SetFaults(LoopbackFaults());
-    world_.RunFor(60 * kSecondNs);
-    AcceptorStats stats = acceptor_->Snapshot();
-    EXPECT_EQ(stats.open, 0u);
-    EXPECT_EQ(stats.accepted, stats.greeted + stats.turned_away);
-    for (uint64_t i = 0; i < 12; ++i) {
-      Friend("friend:" + std::to_string(i), 1);
-      ASSERT_TRUE(Until([&] { return acceptor_->Snapshot().open == i + 1; }));
-    }
-    guests_.clear();
-    world_.RunFor(10 * kSecondNs);
+      if (random.Chance(0.3)) Stranger("scanner", pipe::Payload(random.Below(40), i));
+    };
+    ExpectNoLostPlaces(&random, 0.02, come, [](uint64_t) { return pipe::kTestService; });
   }
 }
 

@@ -6,12 +6,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "fusewire/base/clock.h"
+#include "fusewire/base/random.h"
+#include "fusewire/pipe/options.h"
 #include "fusewire/pipe/world_test.h"
 #include "fusewire/task/acceptor.h"
 
@@ -112,6 +117,40 @@ class AcceptorTest : public testing::Test {
     guests_.push_back(std::make_unique<Guest>(Host(host), nullptr, false));
     if (!words.empty()) guests_.back()->Say(words);
     return guests_.back().get();
+  }
+  // Calls `come` 200 times, whose guests leave at random, under faults. No place is lost: at the end, as many peers are
+  // accepted as at the beginning, each with service_of(its number).
+  void ExpectNoLostPlaces(Random* random, double corrupt_chance, const std::function<void(uint32_t)>& come,
+                          const std::function<uint16_t(uint64_t)>& service_of) {
+    transport::LoopbackFaults faults = pipe::Nasty();
+    faults.cut_chance = 0.02;
+    if (corrupt_chance > 0) faults.corrupt_chance = corrupt_chance;
+    world_.SetFaults(faults);
+    for (uint32_t i = 0; i < 200; ++i) {
+      come(i);
+      if (!guests_.empty() && random->Chance(0.6))
+        guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(random->Below(guests_.size())));
+      world_.RunFor(static_cast<int64_t>(random->Below(5 * kMillisecondNs)));
+    }
+    guests_.clear();
+    world_.SetFaults(transport::LoopbackFaults());
+    world_.RunFor(60 * kSecondNs);
+    const AcceptorStats stats = acceptor_->Snapshot();
+    EXPECT_EQ(stats.open, 0u);
+    EXPECT_EQ(stats.accepted, stats.greeted + stats.turned_away);
+    for (uint64_t i = 0; i < kPlaces; ++i) {
+      Friend("friend:" + std::to_string(i), 1, service_of(i));
+      ASSERT_TRUE(Until([&] { return acceptor_->Snapshot().open == i + 1; }));
+    }
+    guests_.clear();
+    world_.RunFor(10 * kSecondNs);
+  }
+  static constexpr int kPlaces = 12;
+  static pipe::Options FewPlaces() {
+    pipe::Options options;
+    options.connections_max = kPlaces;
+    options.greetings_max = kPlaces / 2;
+    return options;
   }
   bool Until(UniqueFunction<bool()> done) { return world_.RunUntil(std::move(done), 60 * kSecondNs); }
 

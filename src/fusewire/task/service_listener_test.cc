@@ -18,7 +18,6 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-using transport::LoopbackFaults;
 using wire::FrameKind;
 
 constexpr uint16_t kOther = 2;
@@ -244,42 +243,23 @@ TEST_F(ServiceListenerTest, MayBeWithdrawnAtAnyMoment) {
   }
 }
 
-// Bytes that come behind a hello go with it, whatever they are.
+// Bytes that follow a hello go with it, whatever they are.
 TEST_F(ServiceListenerTest, LosesNoPlaceUnderRandomFaults) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
     pipe::LogLines log;
-    pipe::Options options;
-    options.connections_max = 12;
-    options.greetings_max = 6;
+    const pipe::Options options = FewPlaces();
     Open(options);
     Serve(options);
-    LoopbackFaults weather = pipe::Nasty();
-    weather.cut_chance = 0.02;
-    world_.SetFaults(weather);
     const std::string hello = pipe::Handshake(pipe::Role::kDialer, options, kOther, options.window_bytes).Begin();
-    for (int i = 0; i < 200; ++i) {
+    const auto come = [&](uint32_t i) {
       const uint16_t service = random.Chance(0.7) ? kOther : pipe::kTestService;
       const std::string name = "worker:" + std::to_string(random.Below(4)) + "/" + std::to_string(service);
       if (random.Chance(0.4)) Friend(name, random.Between(1, 3), service);
-      if (random.Chance(0.3)) Stranger("scanner", hello + pipe::Payload(random.Below(40), static_cast<uint32_t>(i)));
-      if (!guests_.empty() && random.Chance(0.6))
-        guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(random.Below(guests_.size())));
-      world_.RunFor(static_cast<int64_t>(random.Below(5 * kMillisecondNs)));
-    }
-    guests_.clear();
-    world_.SetFaults(LoopbackFaults());
-    world_.RunFor(60 * kSecondNs);
-    const AcceptorStats stats = acceptor_->Snapshot();
-    EXPECT_EQ(stats.open, 0u);
-    EXPECT_EQ(stats.accepted, stats.greeted + stats.turned_away);
-    for (uint64_t i = 0; i < 12; ++i) {
-      Friend("friend:" + std::to_string(i), 1, i % 2 == 0 ? kOther : pipe::kTestService);
-      ASSERT_TRUE(Until([&] { return acceptor_->Snapshot().open == i + 1; }));
-    }
-    guests_.clear();
-    world_.RunFor(10 * kSecondNs);
+      if (random.Chance(0.3)) Stranger("scanner", hello + pipe::Payload(random.Below(40), i));
+    };
+    ExpectNoLostPlaces(&random, 0, come, [](uint64_t i) { return i % 2 == 0 ? kOther : pipe::kTestService; });
   }
 }
 
