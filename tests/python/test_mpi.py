@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from conftest import FUSEWIRE, ROOT, clean_environment, run_to_end
 
+from fusewire import collective
 from fusewire import mpi as MPI
 from fusewire.mpi.buffers import buffer
 
@@ -121,6 +122,13 @@ def test_memory_that_is_none_is_said(given, words):
         buffer(given, writes=True)
 
 
+@pytest.fixture
+def world_of_one():
+    yield  # COMM_SELF begins it
+    collective.shutdown()
+
+
+@pytest.mark.usefixtures("world_of_one")
 def test_what_is_not_there_is_said():
     with pytest.raises(NotImplementedError, match="MAXLOC is not one for arrays"):
         MPI.COMM_SELF.Allreduce(np.ones(2), np.ones(2), op=MPI.MAXLOC)

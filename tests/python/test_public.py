@@ -15,11 +15,6 @@ from fusewire import collective, mpi, p2p
 pytestmark = pytest.mark.once
 
 
-@pytest.fixture(autouse=True)
-def before_init():
-    collective.shutdown()  # what another file of this process has begun
-
-
 def public(module):
     """(name, object) of what a module offers, and of the methods of its classes."""
     for name in module.__all__:
