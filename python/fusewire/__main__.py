@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = int(options.call(options))
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has closed the pipe, as `head` does. Python flushes once more at exit: let it flush to /dev/null.
+        # The reader has closed the pipe, as `head` does. Python flushes again at exit, so point it at /dev/null.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     return code

@@ -117,8 +117,8 @@ def terminal_size(stream: BinaryIO) -> tuple[int, int]:
 
 
 def wrapped(text: str, stream: BinaryIO, taken: int = 0) -> list[str]:
-    """The text in lines that fit beside `taken` columns of a terminal. One line if the stream is none: a program may
-    read it."""
+    """The text in lines that fit beside `taken` columns of a terminal; one line if the stream is not a terminal, as a
+    program may read it."""
     if not is_terminal(stream):
         return [text]
     columns = max(terminal_size(stream)[0] - taken, COLUMNS_MIN)

@@ -25,9 +25,10 @@ namespace {
 
 using tensorflow::Tensor;
 
-class ProviderTest : public testing::Test {
+// A source of tensors, and what it is asked to do.
+class SourceTest : public testing::Test {
  protected:
-  ProviderTest() {
+  SourceTest() {
     env_.rendezvous_mgr = &producers_;
     source_.env = &env_;
     source_.find = [this](const tensorflow::Rendezvous::ParsedKey& key, tensorflow::Device** device) {
@@ -38,6 +39,15 @@ class ProviderTest : public testing::Test {
     source_.abort_step = [this](int64_t step) { aborted_.push_back(step); };
   }
 
+  tensorflow::WorkerEnv env_;
+  Producers producers_;
+  Provider::Source source_;
+  std::string unknown_;
+  std::vector<int64_t> aborted_;
+};
+
+class ProviderTest : public SourceTest {
+ protected:
   // So many receives of the worker, whose question a Provider answers.
   void Receive(size_t count) {
     endings_ = std::vector<Ending>(count);
@@ -70,11 +80,6 @@ class ProviderTest : public testing::Test {
   DataWorld world_;
   ChannelPtr channel_ = world_.MakeChannel();
   KeyLibrary library_;
-  tensorflow::WorkerEnv env_;
-  Producers producers_;
-  Provider::Source source_;
-  std::string unknown_;
-  std::vector<int64_t> aborted_;
   std::vector<Ending> endings_;
 };
 
@@ -231,18 +236,8 @@ TEST_F(ProviderTest, FetchesOfAnUnknownDeviceEndAtOnce) {
   EXPECT_EQ(ends, 1);
 }
 
-class FusedProviderTest : public testing::Test {
+class FusedProviderTest : public SourceTest {
  protected:
-  FusedProviderTest() {
-    env_.rendezvous_mgr = &producers_;
-    source_.env = &env_;
-    source_.find = [this](const tensorflow::Rendezvous::ParsedKey& key, tensorflow::Device** device) {
-      if (key.edge_name == unknown_) return TfStatus(absl::NotFoundError("no such device"));
-      *device = WorkersCpu();
-      return TfStatus();
-    };
-    source_.abort_step = [this](int64_t step) { aborted_.push_back(step); };
-  }
   void Start(const std::vector<std::string>& edges) {
     ParsedKeys keys(edges.size());
     for (size_t i = 0; i < edges.size(); ++i)
@@ -269,12 +264,7 @@ class FusedProviderTest : public testing::Test {
     return endings;
   }
 
-  Producers producers_;
-  tensorflow::WorkerEnv env_;
-  Provider::Source source_;
   tensorflow::CallOptions options_;
-  std::string unknown_;
-  std::vector<int64_t> aborted_;
   int ends_ = 0;
   TfStatus status_;
   Tensor answer_;
