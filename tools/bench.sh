@@ -39,19 +39,19 @@ case $suite in
     ;;
   ps | mwms)
     tools/deps.sh python
-    FUSEWIRE_DCHECKS=OFF tools/plugin.sh "$(tools/tensorflow_version.sh "$@")"
+    tools/plugin.sh --release "$(tools/tensorflow_version.sh "$@")"
     ;;
   scale)
     tools/deps.sh python
     version=$(tools/tensorflow_version.sh "$@")
-    FUSEWIRE_DCHECKS=OFF tools/plugin.sh "$version"
-    tools/build.sh "tf-$version" --target bench_replay
-    build=build/tf-$version
+    tools/plugin.sh --release "$version"
+    tools/build.sh "tf-$version-release" --target bench_replay
+    build=build/tf-$version-release
     ;;
   torch)
     tools/deps.sh python
     tools/deps.sh bench || echo "bench: packages of [bench] are missing; MPI is left out" >&2
-    FUSEWIRE_DCHECKS=OFF tools/torch.sh "$(torch_version "$@")"
+    tools/torch.sh --release "$(torch_version "$@")"
     ;;
   *)
     echo "bench: no suite is named $suite; SUITE is one of: core collective p2p ps mwms scale torch" >&2

@@ -1,12 +1,10 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 # Configures and builds one preset, quietly: tools/build.sh PRESET [--target NAME]... [-- -DNAME=VALUE...]
-# FUSEWIRE_UNITY=ON in the environment: unity builds, which are faster for a single build from scratch.
-# FUSEWIRE_LTO=OFF: no link-time optimisation, which is faster to build, for builds whose speed does not matter.
-# FUSEWIRE_BUILD_TYPE=RelWithDebInfo: of a Release preset, the same code less optimised, for the same purpose.
-# FUSEWIRE_DCHECKS=ON: with debug checks, which are too expensive for every message, for tests.
-# The output goes to build/logs/PRESET-build.log; it is shown if the build fails.
+# The output goes to build/logs/PRESET-build.log; it is shown if the build fails. A terminal shows how many of the files
+# are compiled and how long the rest may take; elsewhere a line says so from time to time.
 set -euo pipefail
+PROGRESS_S=15
 cd "$(dirname "$0")/.."
 
 preset=$1
@@ -25,13 +23,30 @@ mkdir -p build/logs
 log=build/logs/$preset-build.log
 echo "build $preset ..."
 start=$SECONDS
-[ -z "${FUSEWIRE_BUILD_TYPE:-}" ] || set -- "-DCMAKE_BUILD_TYPE=$FUSEWIRE_BUILD_TYPE" "$@"
-[ -z "${FUSEWIRE_LTO:-}" ] || set -- "-DFUSEWIRE_LTO=$FUSEWIRE_LTO" "$@"
-[ -z "${FUSEWIRE_DCHECKS:-}" ] || set -- "-DFUSEWIRE_DCHECKS=$FUSEWIRE_DCHECKS" "$@"
-[ -z "${FUSEWIRE_UNITY:-}" ] || set -- "-DFUSEWIRE_UNITY=$FUSEWIRE_UNITY" "$@"
+
+# Copies ninja's output to the log, and tells its progress from "[7/34] ...". The first files are the longest, so that
+# the estimate is too high rather than too low.
+tell_progress() {
+  local line done total now said=$SECONDS text
+  while IFS= read -r line; do
+    printf '%s\n' "$line" >>"$log"
+    [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]] || continue
+    done=${BASH_REMATCH[1]} total=${BASH_REMATCH[2]} now=$((SECONDS - start))
+    text="build $preset: $done of $total"
+    [ "$now" -lt 5 ] || text+=", about $((now * (total - done) / done)) s left"
+    if [ -t 1 ]; then
+      printf '\r\033[K%s' "$text"
+    elif [ $((SECONDS - said)) -ge $PROGRESS_S ]; then
+      said=$SECONDS
+      echo "$text"
+    fi
+  done
+  [ ! -t 1 ] || printf '\r\033[K'
+}
+
 # -k 0: one run shows every file that fails, not only the first one.
-if ! { cmake --preset "$preset" "$@" && cmake --build --preset "$preset" "${build_arguments[@]}" -- -k 0; } \
-  >"$log" 2>&1; then
+if ! { cmake --preset "$preset" "$@" >"$log" 2>&1 &&
+  cmake --build --preset "$preset" "${build_arguments[@]}" -- -k 0 2>&1 | tell_progress; }; then
   { grep -E -A 3 'error:|CMake Error|undefined reference' "$log" || tail -n 30 "$log"; } | head -n 60 | cut -c 1-300 >&2
   echo "build $preset failed; the full output is in $log" >&2
   exit 1

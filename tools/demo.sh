@@ -11,7 +11,7 @@ demo=${1:-training}
 case $demo in
   training)
     version=$(tools/tensorflow_version.sh "$@")
-    FUSEWIRE_DCHECKS=OFF tools/plugin.sh "$version"
+    tools/plugin.sh --demo "$version"
     exec ".venv-tf-$version/bin/python" demo/training/demo.py "$@"
     ;;
   wire)

@@ -1,13 +1,17 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Sourced by tools/torch.sh and tools/jax.sh, at the top of the tree: install_for FRAMEWORK TITLE VERSION... builds the
-# library, without TensorFlow, and installs it with the Python package into .venv-FRAMEWORK-VERSION of each version.
-# The installed files are links into this tree, as those of tools/plugin.sh are. Debug checks are built in unless
-# FUSEWIRE_DCHECKS=OFF is set, as for measurements.
+# Sourced by tools/torch.sh and tools/jax.sh, at the top of the tree: install_for FRAMEWORK TITLE [--release] VERSION...
+# builds the library, without TensorFlow, and installs it with the Python package into .venv-FRAMEWORK-VERSION of each
+# version. The installed files are links into this tree, as those of tools/plugin.sh are. --release: as users get it,
+# for measurements; without it, with debug checks, for tests.
 
 install_for() {
-  local framework=$1 title=$2 known version python packages facts release
+  local framework=$1 title=$2 preset=torch known version python packages facts release
   shift 2
+  if [ "${1:-}" = --release ]; then
+    preset=torch-release
+    shift
+  fi
   known=$(printf '%s\n' tools/"$framework"-*.lock | sed "s/.*$framework-//; s/\.lock$//" | sort -V | tr '\n' ' ')
   if [ $# -eq 0 ]; then
     echo "$framework: name one or more versions of $title; there are locks for $known" >&2
@@ -19,16 +23,15 @@ install_for() {
       exit 2
     fi
   done
-  export FUSEWIRE_DCHECKS=${FUSEWIRE_DCHECKS:-ON}
   tools/deps.sh build "${@/#/$framework-}"
-  tools/build.sh torch --target fusewire_python
+  tools/build.sh "$preset" --target fusewire_python
 
   release=$(sed -n 's/^VERSION = "\(.*\)"$/\1/p' python/fusewire/version.py)
   for version in "$@"; do
     python=$PWD/.venv-$framework-$version/bin/python
     packages=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
     rm -rf "$packages"/fusewire "$packages"/fusewire-*.dist-info
-    CMAKE_INSTALL_MODE=ABS_SYMLINK_OR_COPY cmake --install build/torch --component python --prefix "$packages" \
+    CMAKE_INSTALL_MODE=ABS_SYMLINK_OR_COPY cmake --install "build/$preset" --component python --prefix "$packages" \
       >"build/logs/$framework-$version-install.log"
     # What pip would write: PyTorch finds the backend by its entry point.
     facts=$packages/fusewire-$release.dist-info

@@ -6,7 +6,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 tools/deps.sh build test
-export FUSEWIRE_UNITY=OFF  # an edit recompiles one file
 tools/build.sh quick
 arguments=(-j "${CTEST_PARALLEL_LEVEL:-$(nproc)}")
 if [ $# -gt 0 ]; then

@@ -85,8 +85,6 @@ for framework in torch jax; do
 done
 mkdir -p build/logs
 
-export FUSEWIRE_UNITY=${FUSEWIRE_UNITY:-ON}  # for a single build; lint and quick compile each file separately
-export FUSEWIRE_LTO=${FUSEWIRE_LTO:-OFF}  # speed does not matter here; pip's build is tested as users get it
 # A preset can't name the number of processors.
 CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$(nproc)}
 export CTEST_PARALLEL_LEVEL
@@ -150,7 +148,7 @@ build_phase() {
   case $phase in
     smoke | tf) build_for_tensorflow "$phase" ;;
     tf-asan | tf-tsan) tools/build.sh "$phase" --target fusewire_tf_tests ;;
-    torch | jax) tensorflow_build tools/build.sh torch --target fusewire_python ;;
+    torch | jax) tools/build.sh torch --target fusewire_python ;;
     fuzz) tools/build.sh fuzz -- "-DFUSEWIRE_FUZZ_RUNS=${FUSEWIRE_FUZZ_RUNS:-1000000}" ;;
     bench)
       tools/build.sh bench --target bench_programs --target bench_collective_programs --target bench_p2p_programs \
@@ -159,9 +157,6 @@ build_phase() {
     *) tools/build.sh "$(preset_of "$phase")" ;;
   esac
 }
-
-# For plugin.sh and the other builds for a TensorFlow; the rooms are compiled as for dev, so ccache has them.
-tensorflow_build() { FUSEWIRE_DCHECKS=ON FUSEWIRE_BUILD_TYPE=RelWithDebInfo "$@"; }
 
 # has_units PHASE VERSION: whether it runs the plug-in's unit tests; tf-asan, if it is selected, runs the oldest's.
 has_units() {
@@ -178,7 +173,7 @@ build_for_tensorflow() {
     [ "$phase" = smoke ] || targets+=(--target bench_replay)
     ! has_units "$phase" "$version" || targets+=(--target fusewire_tf_tests)
     rm -f "$(built_for "$phase" "$version")"
-    { tensorflow_build tools/build.sh "tf-$version" "${targets[@]}" && touch "$(built_for "$phase" "$version")"; } &
+    { tools/build.sh "tf-$version" "${targets[@]}" && touch "$(built_for "$phase" "$version")"; } &
     building+=($!)
   done
   for one in "${building[@]}"; do wait "$one" || true; done
@@ -199,7 +194,7 @@ run_tensorflow() {
   done
   await_build "$phase"
   for version in $(tensorflow_versions); do
-    if [ -e "$(built_for "$phase" "$version")" ] && tensorflow_build tools/plugin.sh "$version" >/dev/null; then
+    if [ -e "$(built_for "$phase" "$version")" ] && tools/plugin.sh "$version" >/dev/null; then
       built+=("$version")
     fi
   done
@@ -231,7 +226,7 @@ run_framework() {
   for version in ${installed[$framework]}; do
     results+=("$framework-$version-test.xml")
     rm -f "build/logs/$framework-$version-test.xml"
-    tensorflow_build "tools/$framework.sh" "$version" >/dev/null || continue
+    "tools/$framework.sh" "$version" >/dev/null || continue
     start=$SECONDS
     tests=(".venv-$framework-$version/bin/python" -m pytest "tests/$framework")
     run_tests "$framework-$version" test 1200 "${tests[@]}"

@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Measures jax.lax.psum over Fusewire and over gloo, and the same program without a collective: XLA's own share.
 
-    FUSEWIRE_DCHECKS=OFF tools/jax.sh 0.10.2
+    tools/jax.sh --release 0.10.2
     .venv-jax-0.10.2/bin/python bench/jax/psum.py [--ranks 2] [--rounds 7]
 
 The two take turns, in processes of their own. A figure is the median of the rounds' medians, at rank 0.
