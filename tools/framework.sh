@@ -26,7 +26,7 @@ install_for() {
   tools/deps.sh build "${@/#/$framework-}"
   tools/build.sh "$preset" --target fusewire_python
 
-  release=$(sed -n 's/^VERSION = "\(.*\)"$/\1/p' python/fusewire/version.py)
+  release=$(cat "build/$preset/python/version")
   for version in "$@"; do
     python=$PWD/.venv-$framework-$version/bin/python
     packages=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')

@@ -1,4 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Our version; CMakeLists.txt says the same, and a test compares them."""
+"""Our version, which the build has written beside its libraries: between releases it names the commit."""
 
-VERSION = "0.1.0"
+import pathlib
+
+_WRITTEN = pathlib.Path(__file__).parent / "_lib" / "version"
+VERSION = _WRITTEN.read_text(encoding="ascii").strip() if _WRITTEN.is_file() else "0+unbuilt"

@@ -37,7 +37,7 @@ def line(kind, task, peer, count=1666, moved=0):
 
 # As a job has answered, but shorter: a worker, which is a rank as well.
 STATUS = {
-    "fusewire": "0.1.0",
+    "fusewire": "0.2.0.dev0+g0123456",
     "pid": 24937,
     "start": 1572809,
     "now_ns": 15729268252952,
@@ -84,7 +84,7 @@ RING = {
     ],
 }
 NOW = {"now_ns": 15729268252952}
-ABOUT = {"fusewire": "0.1.0", "tensorflow": "2.15.1", "task": "ps:0", "protocol": "grpc++", "data_port": 4711}
+ABOUT = {"fusewire": "0.2.0", "tensorflow": "2.15.1", "task": "ps:0", "protocol": "grpc++", "data_port": 4711}
 ABOUT |= {"wall_ns": 1795791749175421000, "members": MEMBERS}
 MEASURED = {"wire": "tcp", "best_round_trip_ns": 9000, "median_round_trip_ns": 9500, "bytes_per_s": 10**9}
 HONEST = {"/status.json": STATUS, "/ring.json": RING, "/now": NOW}

@@ -275,8 +275,10 @@ Status StartWatch(const Place& place, const std::string& secret, const std::stri
   return failed;
 }
 
+const char* Version() { return FUSEWIRE_VERSION; }
+
 Watch::Options::Options(const Place& place, const std::string& secret_in, const std::string& runtime_folder)
-    : version(FUSEWIRE_VERSION),
+    : version(Version()),
       host(place.host),
       port(place.port),
       secret(place.is_loopback ? "" : secret_in),

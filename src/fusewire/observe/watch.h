@@ -33,6 +33,9 @@ struct Place {
 // who ask to prove that they know it.
 Result<Place> ReadPlace(const std::string& text, const std::string& secret);
 
+// The version of this build: "0.2.0", or between releases "0.2.0.dev0+g0123456".
+const char* Version();
+
 // Starts the watch of the process at this place, unless it is off or has begun already. kOk: it answers, or is off;
 // with another status it has no port, or is found only by its port. runtime_folder: XDG_RUNTIME_DIR. `numbers`: any
 // thread, without waiting.

@@ -9,6 +9,7 @@
 #include <tensorflow/core/platform/env.h>
 #include "fusewire/base/check.h"
 #include "fusewire/observe/json.h"
+#include "fusewire/observe/watch.h"
 #include "fusewire/tf/bridge/names.h"
 
 namespace fusewire::tf {
@@ -72,7 +73,8 @@ void Inquiries::Answer(const tensorflow::LoggingRequest& request, tensorflow::Lo
   } else if (absl::ConsumePrefix(&task, "measure ")) {
     MeasureWayTo(std::string(task), std::move(answer));
   } else {
-    answer(ErrorJson("an inquiry that Fusewire " FUSEWIRE_VERSION " does not know: its doctor is of another version"));
+    answer(ErrorJson(absl::StrCat("an inquiry that Fusewire ", observe::Version(),
+                                  " does not know: its doctor is of another version")));
   }
 }
 
@@ -81,7 +83,7 @@ std::string Inquiries::About() {
   std::string json;
   observe::JsonWriter writer(&json);
   writer.Open('{');
-  writer.Key("fusewire").Text(FUSEWIRE_VERSION);
+  writer.Key("fusewire").Text(observe::Version());
   writer.Key("tensorflow").Text(FUSEWIRE_TF_VERSION);
   writer.Key("task").Text(ShortTask(cluster->own_target));
   writer.Key("protocol").Text(options_.protocol);

@@ -95,7 +95,7 @@ TEST_F(InquiryTest, TellsTheTasksNameAndIncarnation) {
   EXPECT_THAT(AnswerNow("about"),
               AllOf(HasSubstr(R"("task":"worker:0","protocol":"grpc++","data_port":4711,"wall_ns":1)"),
                     HasSubstr(R"("members":{"ps:0":"ps:2222","worker:0":"worker:2222"})"),
-                    HasSubstr(absl::StrCat(R"("fusewire":")", FUSEWIRE_VERSION))));
+                    HasSubstr(absl::StrCat(R"("fusewire":")", observe::Version()))));
 }
 
 TEST_F(InquiryTest, MeasuresTheWayToATaskOneAtATime) {

@@ -99,7 +99,7 @@ REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_PARTITIONING, 0
 
 #define FUSEWIRE_EXPORT extern "C" __attribute__((visibility("default")))
 
-FUSEWIRE_EXPORT const char* fusewire_version() { return FUSEWIRE_VERSION; }
+FUSEWIRE_EXPORT const char* fusewire_version() { return fusewire::observe::Version(); }
 FUSEWIRE_EXPORT const char* fusewire_tensorflow_version() { return FUSEWIRE_TF_VERSION; }
 
 // Whether a session with this target would have its master in this process, and its steps on its own threads.

@@ -54,7 +54,8 @@ TEST(Plugin, CutsWhatDoesNotFitInto) {
 }
 
 TEST(Plugin, KnowsItsVersions) {
-  EXPECT_STREQ(fusewire_version(), FUSEWIRE_VERSION);
+  EXPECT_THAT(fusewire_version(),
+              testing::MatchesRegex(R"([0-9]+\.[0-9]+\.[0-9]+(\.dev0(\+g[0-9a-f]+(\.changed)?)?)?)"));
   EXPECT_STREQ(fusewire_tensorflow_version(), FUSEWIRE_TF_VERSION);
 }
 
