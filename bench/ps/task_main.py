@@ -10,10 +10,15 @@ Commands, one line of JSON each, and their answers:
   stop      ends training; {"ends", "seconds", "losses"}: when each step ended (CLOCK_MONOTONIC), how long it took, ...
   evaluate  the model's evaluation
 The first answer, {}, means that a server is up, or that workers may be opened. {"error": ...} is the last answer.
+
+As `task_main.py --template` it imports TensorFlow, and is forked for each task that tasks.Template starts.
 """
 
+import gc
 import json
 import os
+import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -58,10 +63,10 @@ class TaskMain:
 
     def _go(self, steps: int | None = None) -> dict:
         # All start at once: workers that train would leave little processor time to hundreds that have not started yet.
-        signal = threading.Event()
+        start = threading.Event()
         for replica in self._replicas:
-            replica.go(signal, steps)
-        signal.set()
+            replica.go(start, steps)
+        start.set()
         return {}
 
     def _look(self) -> dict:
@@ -88,7 +93,31 @@ class TaskMain:
         return self._replicas[0].evaluate()
 
 
-def main() -> None:
+def serve_as_template() -> None:
+    """Standard input is a socket. Each request is a task's description and its standard streams; the answer is the
+    number of the process, which is a fork of this one."""
+    gc.collect()
+    gc.freeze()  # or each task would copy the pages of all objects when it collects
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    caller = socket.socket(fileno=os.dup(0))
+    while True:
+        text, streams, _, _ = socket.recv_fds(caller, 1 << 20, 3)
+        if not text:
+            return
+        pid = os.fork()
+        if pid == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            caller.close()
+            for number, stream in enumerate(streams):
+                os.dup2(stream, number)
+                os.close(stream)
+            main(text.decode())
+        for stream in streams:
+            os.close(stream)
+        caller.sendall(str(pid).encode())
+
+
+def main(description: str) -> None:
     # Standard output is only for answers; all other output goes to the log.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -99,7 +128,7 @@ def main() -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     tf.compat.v1.disable_eager_execution()
     try:
-        task = TaskMain(json.loads(sys.argv[1]), say)
+        task = TaskMain(json.loads(description), say)
         say({})
         for line in sys.stdin:
             arguments = json.loads(line)
@@ -113,4 +142,7 @@ def main() -> None:
         os._exit(0)
 
 
-main()
+if sys.argv[1] == "--template":
+    serve_as_template()
+else:
+    main(sys.argv[1])

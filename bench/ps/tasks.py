@@ -11,15 +11,18 @@ import json
 import os
 import pathlib
 import select
+import signal
 import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import IO
 
 HERE = pathlib.Path(__file__).resolve().parent
 LOG_LINES = 25
+FORK_LIMIT_S = 120.0  # the template first imports TensorFlow
 
 
 class TaskError(RuntimeError):
@@ -64,6 +67,83 @@ class Ports:
         self._held.clear()
 
 
+class Template:
+    """A process that has imported TensorFlow, which takes seconds; tasks that are started from it are forks."""
+
+    def __init__(self, python: pathlib.Path) -> None:
+        ours, its = socket.socketpair()
+        self._stack = contextlib.ExitStack()
+        self._errors = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+        with its:
+            command = [python, HERE / "task_main.py", "--template"]
+            # One thread: OpenBLAS would start its own, which a fork does not have.
+            environment = _environment({"OPENBLAS_NUM_THREADS": "1"})
+            self._process = subprocess.Popen(command, stdin=its, stderr=self._errors, env=environment)
+        self._line = ours
+
+    def fork(self, spec: Spec, errors: IO[bytes]) -> "Forked":
+        (its_input, our_output), (our_input, its_output) = os.pipe(), os.pipe()
+        try:
+            self._line.settimeout(FORK_LIMIT_S)
+            socket.send_fds(self._line, [json.dumps(asdict(spec)).encode()], [its_input, its_output, errors.fileno()])
+            answer = self._line.recv(32)
+        except OSError:
+            answer = b""
+        finally:
+            os.close(its_input)
+            os.close(its_output)
+        if not answer:
+            os.close(our_output)
+            os.close(our_input)
+            raise self._error()
+        return Forked(int(answer), our_output, our_input)
+
+    def _error(self) -> TaskError:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1)
+        self._process.kill()
+        self._errors.seek(0)
+        last = _last_words(self._errors.read())
+        return TaskError(f"the process that tasks are forked from ended with status {self._process.wait()}; {last}", 0)
+
+    def close(self) -> None:
+        self._line.close()
+        self._process.kill()
+        self._process.wait()
+        self._stack.close()
+
+
+class Forked:
+    """What Task uses of subprocess.Popen, for a process that is no child of this one."""
+
+    returncode: int | None = None  # the template gets it
+
+    def __init__(self, pid: int, its_input: int, its_output: int) -> None:
+        self.pid, self._watched = pid, os.pidfd_open(pid)
+        self.stdin, self.stdout = os.fdopen(its_input, "wb"), os.fdopen(its_output, "rb", buffering=0)
+
+    def poll(self) -> int | None:
+        return 0 if select.select([self._watched], [], [], 0)[0] else None
+
+    def wait(self, timeout: float | None = None) -> None:
+        select.select([self._watched], [], [], timeout)
+
+    def kill(self) -> None:
+        if self.poll() is None:
+            signal.pidfd_send_signal(self._watched, signal.SIGKILL)
+
+
+def _last_words(log: bytes) -> str:
+    lines = log.decode("utf-8", errors="replace").splitlines()[-LOG_LINES:]
+    return "\n  ".join(["its last words:", *lines]) if lines else "it said nothing"
+
+
+def _environment(more: Mapping[str, str]) -> dict[str, str]:
+    return (
+        {"TF_CPP_MIN_LOG_LEVEL": "1"} | os.environ | {"CUDA_VISIBLE_DEVICES": "", "PYTHONUNBUFFERED": "1"} | dict(more)
+    )
+
+
 class Task:
     """One process. close() ends it in any state."""
 
@@ -74,19 +154,22 @@ class Task:
         log: pathlib.Path,
         variables: Mapping[str, str] | None = None,
         program: pathlib.Path = HERE / "task_main.py",
+        template: Template | None = None,
     ) -> None:
-        """`variables`: environment variables only for this task."""
+        """`variables`: environment variables only for this task. With a template, it has those of the template."""
         self.spec, self.log = spec, log
-        environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "PYTHONUNBUFFERED": "1"} | dict(variables or {})
-        environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+        self._process: subprocess.Popen[bytes] | Forked
         with log.open("wb") as errors:
-            self._process = subprocess.Popen(
-                [python, program, json.dumps(asdict(spec))],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                env=environment,
-            )
+            if template is not None:
+                self._process = template.fork(spec, errors)
+            else:
+                self._process = subprocess.Popen(
+                    [python, program, json.dumps(asdict(spec))],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    env=_environment(variables or {}),
+                )
         self._unread = b""
         self.opened = 0  # how many of its workers have started
         # The first answer: the task is up.
@@ -101,8 +184,7 @@ class Task:
         return self._process.pid
 
     def last_words(self) -> str:
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
-        return "\n  ".join(["its last words:", *lines]) if lines else "it said nothing"
+        return _last_words(self.log.read_bytes())
 
     def check_alive(self) -> None:
         if self._process.poll() is not None:
@@ -209,10 +291,11 @@ def running(
     fuse: bool,
     start_limit_s: float,
     worker_variables: Mapping[str, str] | None = None,
+    template: Template | None = None,
 ) -> Iterator[Cluster]:
     """A cluster whose sessions are open and whose first step is done. It is ended when the context ends.
 
-    `worker_variables` are added to the workers' environment.
+    `worker_variables` are added to the workers' environment, if there is no template.
     """
     deadline = time.monotonic() + start_limit_s
     with contextlib.ExitStack() as stack:
@@ -220,7 +303,7 @@ def running(
 
         def start(spec: Spec) -> Task:
             variables = worker_variables if spec.job == "worker" else None
-            task = Task(python, spec, logs / f"{spec.job}-{spec.index}.log", variables)
+            task = Task(python, spec, logs / f"{spec.job}-{spec.index}.log", variables, template=template)
             stack.callback(task.close)
             return task
 

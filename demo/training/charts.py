@@ -96,10 +96,34 @@ def lines(
 
 
 BAR_HEIGHT, BAR_GAP, BAR_NAMES = 26, 12, 150
+HEAD_HEIGHT, LINE_HEIGHT, LEFT_OF_TEXT = 36, 18, 16
 
 
 def bars(names: Sequence[str], values: Sequence[float], written: Sequence[str], title: str) -> str:
     """Draws bars, one below the other, each with its name on the left and its figure on the right."""
+    return svg(_bars(names, values, written), title, len(names) * (BAR_HEIGHT + BAR_GAP))
+
+
+def standalone_bars(
+    names: Sequence[str], values: Sequence[float], written: Sequence[str], title: str, below: Sequence[str], style: str
+) -> str:
+    """The same as a file of its own: the title above, lines of text below, and the style that a page would bring."""
+    height = HEAD_HEIGHT + len(names) * (BAR_HEIGHT + BAR_GAP) + LINE_HEIGHT * len(below) + BAR_GAP
+    parts = [
+        f"<style>{style}</style><title>{html.escape(title)}</title>",
+        f'<rect width="{WIDTH}" height="{height}" rx="8" fill="var(--card)"/>',
+        text(LEFT_OF_TEXT, HEAD_HEIGHT - 12, title, "figure", "start"),
+        f'<g transform="translate(0 {HEAD_HEIGHT})">{"".join(_bars(names, values, written))}</g>',
+        *(
+            text(LEFT_OF_TEXT, height - BAR_GAP - LINE_HEIGHT * number, line, "label", "start")
+            for number, line in enumerate(reversed(below))
+        ),
+    ]
+    size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">{"".join(parts)}</svg>\n'
+
+
+def _bars(names: Sequence[str], values: Sequence[float], written: Sequence[str]) -> list[str]:
     room = WIDTH - BAR_NAMES - 130
     parts = []
     for index, (name, value, figure) in enumerate(zip(names, values, written, strict=True)):
@@ -110,4 +134,4 @@ def bars(names: Sequence[str], values: Sequence[float], written: Sequence[str], 
         place = f'x="{BAR_NAMES}" y="{top:.1f}" width="{width:.1f}" height="{BAR_HEIGHT}"'
         parts.append(f'<rect {place} class="bar series-{index}"/>')
         parts.append(text(BAR_NAMES + width + 8, middle, figure, "figure", "start"))
-    return svg(parts, title, len(names) * (BAR_HEIGHT + BAR_GAP))
+    return parts

@@ -6,16 +6,18 @@ Prints a table, and writes a page with plots.
 """
 
 import argparse
+import contextlib
 import os
 import pathlib
+import re
 import sys
 import time
 from collections.abc import Sequence
 
 from progress import Progress
-from report import page
+from report import chart, page
 from table import NAMES, text_of
-from training import Plan, Result, train
+from training import Plan, Result, Template, train
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
@@ -44,14 +46,24 @@ def facts_of(options: argparse.Namespace) -> dict[str, object]:
         "workers": options.workers,
         "steps": f"{options.steps * options.workers:,}",
         "tensorflow": options.tf,
-        "machine": f"{cores} core{'s' if cores > 1 else ''}",
+        "machine": f"{cores} processor{'s' if cores > 1 else ''}{processor_name()}",
         "date": time.strftime("%Y-%m-%d %H:%M"),
     }
 
 
-def train_with(options: argparse.Namespace, program: str) -> Result:
+def processor_name() -> str:
+    """ " (AMD EPYC)"; empty where the kernel does not say."""
+    try:
+        described = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    found = re.search(r"^model name\s*: (.+)$", described, re.MULTILINE)
+    return f" ({found[1].strip()})" if found else ""
+
+
+def train_with(options: argparse.Namespace, template: Template, program: str) -> Result:
     progress = Progress(NAMES[program], options.steps * options.workers)
-    result = train(Plan(options.python, options.servers, options.workers, options.steps), program, progress)
+    result = train(Plan(options.python, template, options.servers, options.workers, options.steps), program, progress)
     figures = result.figures
     progress.end(f"{figures['steps_per_s']:,.0f} steps per second, AUC {figures['auc']:.4f}")
     return result
@@ -69,13 +81,16 @@ def main(arguments: Sequence[str]) -> int:
         f"{options.steps * options.workers:,} steps each time, TensorFlow {options.tf}"
     )
     try:
-        results = [train_with(options, program) for program in options.program]
+        with contextlib.closing(Template(options.python)) as template:
+            results = [train_with(options, template, program) for program in options.program]
     except (OSError, RuntimeError, ValueError) as error:
         print(f"\ndemo: {error}", file=sys.stderr)
         return 1
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(page(results, facts_of(options)), encoding="utf-8")
-    print(f"\n{text_of(results)}\n\nplots: {options.out.resolve()}")
+    facts = facts_of(options)
+    options.out.write_text(page(results, facts), encoding="utf-8")
+    options.out.with_name("steps.svg").write_text(chart(results, facts), encoding="utf-8")
+    print(f"\n{text_of(results)}\n\nThe page with plots: {options.out.resolve()}")
     return 0
 
 

@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ElementTree
 
 import charts
 from progress import Progress
-from report import cumulative, page, smoothed
+from report import chart, cumulative, page, smoothed
 from table import NAMES, ROWS, Row, ratio_of, text_of
 from training import Result
 
@@ -129,6 +129,21 @@ class ReportTest(unittest.TestCase):
         self.assertIn("prefers-color-scheme: dark", text)
         for row in ROWS:
             self.assertIn(row.label, text)
+
+    def test_chart_is_a_picture_by_itself(self):
+        drawing = chart(results(), FACTS)
+        self.assertNotRegex(drawing, r"href=|url\(|@import")
+        root = ElementTree.fromstring(drawing)
+        name = "{http://www.w3.org/2000/svg}"
+        bars = root.findall(f".//{name}rect[@class]")
+        self.assertEqual(len(bars), len(NAMES))
+        texts = [text.text for text in root.iter(f"{name}text")]
+        self.assertEqual(texts[0], "Steps per second")
+        self.assertIn("200, 2.0x", texts)
+        self.assertIn("TensorFlow 2.15.1, 2 cores, today", texts)
+        _, _, width, height = map(float, root.get("viewBox").split())
+        for text in root.findall(f"{name}text"):
+            self.assertTrue(0 < float(text.get("x")) < width and 0 < float(text.get("y")) < height, text.text)
 
 
 class SteeringTest(unittest.TestCase):

@@ -5,7 +5,7 @@ import html
 import itertools
 from collections.abc import Mapping, Sequence
 
-from charts import Line, bars, lines
+from charts import Line, bars, lines, standalone_bars
 from table import NAMES, ROWS, Row, cells_of
 from training import Result
 
@@ -13,11 +13,22 @@ SMOOTH_STEPS = 100  # loss is shown as the mean of this many steps: the loss of 
 POINTS_MAX = 240
 SHOWN_SHARE = 0.995  # of the steps in the plot of step times; the slowest few would compress the others
 
-STYLE = """
+COLOURS = """
 :root { color-scheme: light dark; --page: #ffffff; --text: #1c2330; --quiet: #5b6575; --rule: #d9dee6; --card: #f6f8fa;
   --series-0: #7b8494; --series-1: #1769c2; --series-2: #c8590b; --series-3: #2a7f4f; }
 @media (prefers-color-scheme: dark) { :root { --page: #12161d; --text: #e6eaf0; --quiet: #9aa5b5; --rule: #2d3542;
   --card: #1a202a; --series-0: #8f99a8; --series-1: #5aa5f5; --series-2: #f39a4a; --series-3: #58b981; } }
+svg text { font: 12px system-ui, sans-serif; fill: var(--quiet); }
+svg text.figure { fill: var(--text); font-weight: 600; }
+""" + "".join(
+    f".line.series-{n} {{ stroke: var(--series-{n}); }} .bar.series-{n}, .swatch.series-{n} "
+    f"{{ fill: var(--series-{n}); background: var(--series-{n}); }}\n"
+    for n in range(4)
+)
+
+STYLE = (
+    COLOURS
+    + """
 body { margin: 0 auto; max-width: 1180px; padding: 32px 24px 64px; background: var(--page); color: var(--text);
   font: 15px/1.5 system-ui, sans-serif; }
 h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 16px; margin: 0 0 8px; }
@@ -34,14 +45,9 @@ figure { margin: 0; padding: 16px 16px 12px; background: var(--card);
   border: 1px solid var(--rule); border-radius: 8px; }
 figcaption { color: var(--quiet); font-size: 13px; }
 svg { width: 100%; height: auto; display: block; }
-svg text { font: 12px system-ui, sans-serif; fill: var(--quiet); }
-svg text.figure { fill: var(--text); font-weight: 600; }
 .grid { stroke: var(--rule); } .axis { stroke: var(--quiet); }
 .line { fill: none; stroke-width: 2; stroke-linejoin: round; }
-""" + "".join(
-    f".line.series-{n} {{ stroke: var(--series-{n}); }} .bar.series-{n}, .swatch.series-{n} "
-    f"{{ fill: var(--series-{n}); background: var(--series-{n}); }}\n"
-    for n in range(4)
+"""
 )
 
 
@@ -68,6 +74,19 @@ def bar_figure(results: Sequence[Result], row: Row) -> str:
     names = [NAMES[result.program] for result in results]
     better = "less is better" if row.less_is_better else "more is better"
     return figure_of(title, bars(names, values, written, title), better)
+
+
+def chart(results: Sequence[Result], facts: Mapping[str, object]) -> str:
+    """Steps per second as a picture by itself, with what it was measured on. Facts: those of page()."""
+    row = next(row for row in ROWS if row.key == "steps_per_s")
+    written = [f"{cell.figure}, {cell.ratio}" if cell.ratio else cell.figure for cell in cells_of(row, results)]
+    names = [NAMES[result.program] for result in results]
+    below = (
+        f"Wide & Deep, {facts['servers']} parameter servers, {facts['workers']} workers, all on one machine",
+        f"TensorFlow {facts['tensorflow']}, {facts['machine']}, {facts['date']}",
+    )
+    values = [result.figures[row.key] for result in results]
+    return standalone_bars(names, values, written, "Steps per second", below, COLOURS)
 
 
 def figure_of(title: str, svg: str, caption: str, legend: str = "") -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 
 from ps.measure import ANSWER_LIMIT_S, PROGRAMS, start_training, stop_training, timing_of, wire_of
-from ps.tasks import Cluster, Shape, running
+from ps.tasks import Cluster, Shape, Template, running
 
 MODEL = "wdl26"
 START_LIMIT_S, TRAIN_LIMIT_S = 150.0, 600.0
@@ -22,6 +22,7 @@ UNTIMED_SHARE = 0.05
 @dataclass(frozen=True)
 class Plan:
     python: pathlib.Path
+    template: Template
     servers: int
     workers: int
     steps: int  # of each worker
@@ -41,7 +42,7 @@ def train(plan: Plan, program: str, watch: Callable[[int], None]) -> Result:
     """watch is told how many steps are done, again and again."""
     job, protocol, fuse = PROGRAMS[program]
     shape = Shape(job, plan.servers, plan.workers)
-    with running(plan.python, shape, MODEL, protocol, fuse, START_LIMIT_S) as cluster:
+    with running(plan.python, shape, MODEL, protocol, fuse, START_LIMIT_S, template=plan.template) as cluster:
         calls = cluster.workers[0].ask("calls", ANSWER_LIMIT_S)["calls"] if program == "grpc" else None
         before = [task.ask("counters", ANSWER_LIMIT_S) for task in cluster.tasks]
         cpu, start = cluster.cpu_seconds(), time.monotonic()
