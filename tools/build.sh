@@ -27,13 +27,13 @@ start=$SECONDS
 # Copies ninja's output to the log, and tells its progress from "[7/34] ...". The first files are the longest, so that
 # the estimate is too high rather than too low.
 tell_progress() {
-  local line done total now said=$SECONDS text
+  local line finished total now said=$SECONDS text
   while IFS= read -r line; do
     printf '%s\n' "$line" >>"$log"
     [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]] || continue
-    done=${BASH_REMATCH[1]} total=${BASH_REMATCH[2]} now=$((SECONDS - start))
-    text="build $preset: $done of $total"
-    [ "$now" -lt 5 ] || text+=", about $((now * (total - done) / done)) s left"
+    finished=${BASH_REMATCH[1]} total=${BASH_REMATCH[2]} now=$((SECONDS - start))
+    text="build $preset: $finished of $total"
+    [ "$now" -lt 5 ] || text+=", about $((now * (total - finished) / finished)) s left"
     if [ -t 1 ]; then
       printf '\r\033[K%s' "$text"
     elif [ $((SECONDS - said)) -ge $PROGRESS_S ]; then

@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from fusewire import settings, tune
+from fusewire import explain, settings, tune
 from fusewire.doctor import doctor
 from fusewire.inspect import top, trace, why
 from fusewire.launch import run
@@ -20,11 +20,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="fusewire",
         description="Runs programs over Fusewire, checks the installation, and tunes collectives.",
-        epilog="`fusewire COMMAND --help` describes a command. Settings are listed in docs/settings.md.",
+        epilog="`fusewire COMMAND --help` describes a command. `fusewire explain` lists pages of the documentation; "
+        "`fusewire explain settings` has all settings.",
     )
     parser.add_argument("--version", action="version", version=f"fusewire {VERSION}, {plugins_named()}")
     verbs = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
-    for verb in (run, doctor, top, why, trace, tune):
+    for verb in (run, doctor, top, why, trace, tune, explain):
         verb.add_to(verbs)
     options = parser.parse_args(arguments)
     if warning := settings.warning():

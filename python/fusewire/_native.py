@@ -135,7 +135,7 @@ def _load() -> tuple[ctypes.CDLL, Any]:
     except (OSError, ImportError) as error:
         raise ImportError(
             f"fusewire.p2p and fusewire.collective need {_FOLDER / LIBRARY} and _calls.abi3.so beside it, which can't "
-            f"be loaded: {error}\n  Fix: install Fusewire again; they are part of its build\n  See {page('library')}"
+            f"be loaded: {error}\n  Fix: install Fusewire again; they are part of its build\n  See: {page('library')}"
         ) from error
     for name, (result, arguments) in FUNCTIONS.items():
         function = getattr(loaded, name)
@@ -157,7 +157,7 @@ class Error(Exception):
 
     def __init__(self, code: int, words: str) -> None:
         self.code = CODES[code] if code < len(CODES) else str(code)
-        super().__init__(f"{words} (see {page_of_code(self.code)})" if code < len(CODES) else words)
+        super().__init__(f"{words} (see: {page_of_code(self.code)})" if code < len(CODES) else words)
 
 
 def check(code: int) -> None:

@@ -1,8 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Which page of docs/ explains a message: the one table of them.
 
-A message ends with `(see docs/PAGE#HEADING)`. That is a file of the repository, and the same page of the site that
-`make site` builds. test_messages.py checks that each heading exists.
+A message ends with `(see: fusewire explain PAGE#HEADING)`, a command that prints this part of the page, which the
+package has with it. test_messages.py checks that each heading exists.
 """
 
 import contextlib
@@ -40,21 +40,25 @@ PAGES = {
 }
 # Those of `fusewire doctor`, by the name of the check, and of p2p.Error, by its code, have a heading of that name.
 DOCTOR, ERRORS = "problems/doctor.md", "errors.md"
-NAMED = re.compile(r"[Ss]ee docs/[\w/.-]+#[\w-]+")
+NAMED = re.compile(r"[Ss]ee: fusewire explain [\w-]+#[\w-]+")
 
 
 def page(kind: str) -> str:
-    return f"docs/{PAGES[kind]}"
+    return _command(PAGES[kind])
 
 
 def page_of_check(name: str) -> str:
     """Of a check of `fusewire doctor`."""
-    return f"docs/{DOCTOR}#{heading(name.partition(':')[0])}"
+    return _command(f"{DOCTOR}#{heading(name.partition(':')[0])}")
 
 
 def page_of_code(code: str) -> str:
     """Of an error's code."""
-    return f"docs/{ERRORS}#{heading(code)}"
+    return _command(f"{ERRORS}#{heading(code)}")
+
+
+def _command(place: str) -> str:
+    return f"fusewire explain {place.rpartition('/')[2].replace('.md', '')}"
 
 
 def heading(text: str) -> str:
@@ -66,7 +70,7 @@ def with_page(text: str, kind: str) -> str:
     """The message with its page, unless it names one already."""
     if NAMED.search(text):
         return text
-    return f"{text}\n  See {page(kind)}" if "\n" in text else f"{text} (see {page(kind)})"
+    return f"{text}\n  See: {page(kind)}" if "\n" in text else f"{text} (see: {page(kind)})"
 
 
 @contextlib.contextmanager

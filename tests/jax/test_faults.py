@@ -56,7 +56,7 @@ def test_a_process_is_killed(kind):
         text, _ = found[-1]
         assert "rank 2" in text
         assert "has ended" in text
-        assert "see docs/jax.md#errors" in text
+        assert "see: fusewire explain jax#errors" in text
         assert all(seconds < IN_TIME_S for _, seconds in found)
 
 
@@ -128,7 +128,7 @@ def test_the_setting_is_not_passed_on():
 def test_jax_has_its_devices_already():
     said = said_by("import fusewire.jax, jax; jax.devices(); fusewire.jax.initialize()", JAX_PLATFORMS="cpu")
     assert "RuntimeError: JAX has already looked for its devices" in said
-    assert "see docs/jax.md#errors" in said
+    assert "see: fusewire explain jax#errors" in said
 
 
 @pytest.mark.parametrize(

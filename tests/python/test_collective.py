@@ -490,7 +490,9 @@ def test_the_operator_chooses_the_transport(monkeypatch):
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             assert list(pool.map(work, range(2))) == [shares] * 2
     monkeypatch.setenv("FUSEWIRE_TRANSPORT", "pigeon")
-    with pytest.raises(ValueError, match=r'FUSEWIRE_TRANSPORT is "pigeon", which is not one of auto, tcp, .*see docs/'):
+    with pytest.raises(
+        ValueError, match=r'FUSEWIRE_TRANSPORT is "pigeon", which is not one of auto, tcp, .*see: fusewire explain '
+    ):
         fw.init(0, ["127.0.0.1:0"])
 
 

@@ -27,10 +27,11 @@ ARROWS = {
     "inspect": {"cli"},
     "launch": {"cli", "inspect", "tf"},
     "doctor": {"cli", "inspect", "tf"},
+    "explain": {"cli"},
     "tune": {"cli", "launch"},
     "ray": {"cli", "launch"},
     "__init__": {"horovod", "tf"},
-    "__main__": {"doctor", "inspect", "launch", "tf", "tune"},
+    "__main__": {"doctor", "explain", "inspect", "launch", "tf", "tune"},
 }
 # Those that begin a process of their own do so as any program would.
 PROGRAMS = {"fusewire.launch.program", "fusewire.doctor.selftest", "fusewire.collective.tune"}

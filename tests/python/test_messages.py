@@ -16,11 +16,12 @@ from fusewire.inspect import why
 
 pytestmark = pytest.mark.once
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-NAMED = re.compile(r"docs/([\w/.-]+\.md)#([\w-]+)")
+NAMED = re.compile(r"fusewire explain ([a-z_-]+)#([\w-]+)")
+FILES = {path.stem: path for path in (ROOT / "docs").rglob("*.md")}
 
 
 def headings(page):
-    text = FENCE.sub("", (ROOT / "docs" / page).read_text(encoding="utf-8"))
+    text = FENCE.sub("", FILES[page].read_text(encoding="utf-8"))
     return {pages.heading(line) for line in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}
 
 
@@ -75,14 +76,14 @@ def test_each_page_that_a_source_names_exists():
     for page in found:
         check(page)
     # The library adds the code's name to this page.
-    assert '"; see docs/errors.md#"' in (ROOT / "src/fusewire/base/status.cc").read_text(encoding="utf-8")
+    assert '"; see: fusewire explain errors#"' in (ROOT / "src/fusewire/base/status.cc").read_text(encoding="utf-8")
 
 
 def test_a_message_names_one_page():
     once = pages.with_page("port 7 is in use. Fix: another", "ports")
-    assert once == "port 7 is in use. Fix: another (see docs/problems/run.md#the-ports)"
+    assert once == "port 7 is in use. Fix: another (see: fusewire explain run#the-ports)"
     assert pages.with_page(f"host a: {once}", "hosts") == f"host a: {once}"
-    assert pages.with_page("two\nlines", "misfit").splitlines()[-1] == f"  See {pages.page('misfit')}"
+    assert pages.with_page("two\nlines", "misfit").splitlines()[-1] == f"  See: {pages.page('misfit')}"
 
 
 @pytest.mark.parametrize(
@@ -111,18 +112,18 @@ def test_what_the_command_says_last_names_its_page(fusewire_command, words, kind
         done = fusewire_command(*(word.format(port=port) for word in words))
     assert done.status != 0
     last = done.error.splitlines()[-1]
-    assert last.endswith(f"(see {pages.page(kind)})"), done.error
+    assert last.endswith(f"(see: {pages.page(kind)})"), done.error
 
 
 @pytest.mark.parametrize("words", [["why"], ["trace"], ["top", "--once", "--every", "0.1"]])
 def test_without_a_task_the_commands_name_a_page(monkeypatch, capsys, words):
     monkeypatch.setattr("fusewire.inspect.seeing.folders", list)  # other jobs of this user may run
     assert main.main(words) == USAGE_ERROR
-    assert capsys.readouterr().err.endswith(f"(see {pages.page('no task')})\n")
+    assert capsys.readouterr().err.endswith(f"(see: {pages.page('no task')})\n")
 
 
 def test_an_error_of_the_library_names_its_page():
     with pytest.raises(p2p.Error) as raised:
         p2p.try_wire("no such wire")
     assert raised.value.code == "invalid"
-    assert str(raised.value).endswith("(see docs/errors.md#invalid)")
+    assert str(raised.value).endswith("(see: fusewire explain errors#invalid)")

@@ -71,7 +71,7 @@ def test_archive_holds_what_is_built_and_no_more(sdist):
         names = [name.partition("/")[2] for name in archive.getnames()]
     wanted = {"CMakeLists.txt", "pyproject.toml", "LICENSE", "NOTICE", "README.md", "python/CMakeLists.txt"}
     assert wanted <= set(names)
-    assert {name.split("/")[0] for name in names if "/" in name} == {"cmake", "include", "python", "src"}
+    assert {name.split("/")[0] for name in names if "/" in name} == {"cmake", "docs", "include", "python", "src"}
     assert not [name for name in names if name.endswith((".so", ".pyc", ".o")) or "/_lib/" in name]
     assert sdist.stat().st_size < SDIST_BYTES_MAX
 

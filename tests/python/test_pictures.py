@@ -49,7 +49,7 @@ WHY = (
     r"^  worker:1 wait for it\.$",
     r"^  ps:1 \(process \d+, status port 127\.0\.0\.1:\d+\): stopped$",
     r"^  worker:\d has waited [\d.]+ s for the (tensor|answer to) \w.*",
-    r"^  see docs/seeing\.md#fusewire-why$",
+    r"^  see: fusewire explain seeing#fusewire-why$",
 )
 CLUSTER = (
     r"^ +ok  ps:0 +127\.0\.0\.1:\d+: grpc\+\+, Fusewire [\w.]+, TensorFlow 2\.\d+\.\d+, [\d.]+ ms over gRPC",

@@ -167,7 +167,9 @@ def test_failure_ends_the_others_and_comes_last(run):
     *_, heading, first, second, last = done.error.splitlines()
     assert heading == "fusewire run: the last lines of worker:1:"
     assert sorted([first, second]) == ["    about to", "    why"]
-    assert re.fullmatch(r"fusewire run: worker:1 failed first: exit code 7 after \d+\.\d s \(see docs/\S+\)", last)
+    assert re.fullmatch(
+        r"fusewire run: worker:1 failed first: exit code 7 after \d+\.\d s \(see: fusewire explain \S+\)", last
+    )
 
 
 def test_ps_that_fails_is_a_failure_too(run):

@@ -69,7 +69,7 @@ class [[nodiscard]] Status {
 
   // "unavailable: connection reset, peer ps:0 at 10.0.0.7:5555, while reading, since 1.2 s; next: ..."
   std::string ToString() const;
-  // The same for a person who has only this line: it ends with "; see docs/errors.md#unavailable".
+  // The same for a person who has only this line: it ends with "; see: fusewire explain errors#unavailable".
   std::string Explained() const;
 
  private:

@@ -319,7 +319,7 @@ def check_settings(environment: Mapping[str, str]) -> Iterator[Check]:
         value, origin = setting.value(environment)
         if origin != "default":
             in_force.append(f"{setting.name} = {value}" + (f" (from {origin})" if origin != setting.name else ""))
-    yield Check("settings", OK, "\n".join(in_force) or "all at their defaults; docs/settings.md lists them")
+    yield Check("settings", OK, "\n".join(in_force) or "all at their defaults; fusewire explain settings lists them")
     for name, near in settings.unknown(environment):
         fix = f"did you mean {near}? export {near}=..., and unset {name}" if near else f"unset {name}"
         yield Check("settings", WARN, f"{name} is set, but Fusewire has no such setting", fix)

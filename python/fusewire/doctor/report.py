@@ -40,7 +40,7 @@ def show(checks: list[Check], more: Iterable[str] = (), facts: dict[str, object]
     width = max((len(check.name) for check in checks), default=0)
     out = sys.stdout.buffer
     for check in checks:
-        lines = (check.value.split("\n") or [""]) + ([f"Fix: {check.fix}", f"See {check.page}"] if check.fix else [])
+        lines = (check.value.split("\n") or [""]) + ([f"Fix: {check.fix}", f"See: {check.page}"] if check.fix else [])
         first, *rest = [piece for line in lines for piece in wrapped(printable(line, LINE_MAX), out, width + 8)]
         print(
             f"{paint(check.status.rjust(4), COLOURS[check.status], out)}  {printable(check.name).ljust(width)}  {first}"

@@ -25,7 +25,7 @@ class _Loader(importlib.abc.Loader):
                 raise
             raise ModuleNotFoundError(
                 f"{spec.name} is not part of Fusewire, which answers for `import horovod` in this process: see the "
-                "table of docs/horovod.md for what to use instead",
+                "table of `fusewire explain horovod` for what to use instead",
                 name=spec.name,
             ) from None
         self._spec = module.__spec__

@@ -36,7 +36,7 @@ FIRST_LINE = re.compile(rb"HTTP/1\.[01] (\d{3})\b")
 ASKED_AT_ONCE = 64
 NO_TASK = (
     "no task is found. Fix: run it on the machine and as the user of the tasks, or name their status ports, HOST:PORT; "
-    f"a task started with FUSEWIRE_STATUS=off has none (see {page('no task')})"
+    f"a task started with FUSEWIRE_STATUS=off has none (see: {page('no task')})"
 )
 STATES = {"T": "stopped", "t": "stopped by a debugger", "Z": "dead", "X": "dead", "D": "blocked in the kernel"}
 

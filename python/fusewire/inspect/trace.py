@@ -50,7 +50,7 @@ def call(options: argparse.Namespace) -> int:
             warn(f"{', '.join(process.tasks) or process.place} is left out: it {seeing.how(process.state)}")
     answering = [process.place for process in asked if process.status]
     if not answering:
-        print(f"fusewire trace: no task answers. Fix: see `fusewire why` (see {page('no task')})", file=sys.stderr)
+        print(f"fusewire trace: no task answers. Fix: see `fusewire why` (see: {page('no task')})", file=sys.stderr)
         return USAGE_ERROR
     with concurrent.futures.ThreadPoolExecutor(len(answering)) as pool:
         tapes = list(pool.map(lambda place: record(place, options.seconds), answering))

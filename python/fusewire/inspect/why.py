@@ -64,7 +64,7 @@ def call(options: argparse.Namespace) -> int:
             for line in verdict.evidence:
                 print("\n".join(f"  {piece}" for piece in wrapped(printable(line, LINE_MAX), out, 2)))
             if verdict.stands:
-                print(f"  see {page(verdict.cause)}")
+                print(f"  see: {page(verdict.cause)}")
     return STANDS if any(verdict.stands for verdict in verdicts) else CLEAR
 
 

@@ -46,14 +46,14 @@ def _load() -> ctypes.CDLL:
     if not PATH.exists():
         raise ImportError(
             f"fusewire.jax needs {PATH}, which is not there\n"
-            f"  Fix: install Fusewire again; the library is part of its build\n  See {page('library')}"
+            f"  Fix: install Fusewire again; the library is part of its build\n  See: {page('library')}"
         )
     if "jaxlib" in sys.modules:
         if not _is_loaded():
             raise ImportError(
                 "fusewire.jax was imported after jax, which has looked for its collectives by then\n"
                 f"  Fix: import fusewire.jax before jax, or set {VARIABLE}={PATH} for the whole program\n"
-                f"  See {page('jax')}"
+                f"  See: {page('jax')}"
             )
     else:
         _import_jax()
@@ -77,7 +77,7 @@ def _import_jax() -> None:
     if not _is_loaded():
         raise ImportError(
             "this jaxlib has not loaded Fusewire's library: its collectives on CPUs have no MPI (those of Linux have)\n"
-            f"  Fix: install jaxlib from PyPI\n  See {page('jax')}"
+            f"  Fix: install jaxlib from PyPI\n  See: {page('jax')}"
         )
 
 

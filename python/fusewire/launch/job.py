@@ -406,7 +406,7 @@ class Job:
                     self._show_last_lines(task)
             self._screen.say(
                 f"not done within {self._limits.timeout_s:g} s. Fix: raise --timeout, or see the last lines above for "
-                f"what the program is waiting for (see {page('timeout')})",
+                f"what the program is waiting for (see: {page('timeout')})",
                 FAILURE,
             )
             return TIMED_OUT

@@ -178,7 +178,7 @@ def call_run(options: argparse.Namespace) -> int:
         if siblings > 1:
             screen.say(
                 f"another launcher has started {siblings} processes ({name}); each starts a whole cluster. Fix: "
-                f"--inside auto makes one cluster of them (see {page('inside')})"
+                f"--inside auto makes one cluster of them (see: {page('inside')})"
             )
         limits = limits_of(options, screen)
         shared = variables(options.env, os.environ, elsewhere=bool(hosts))

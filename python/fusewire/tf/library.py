@@ -31,7 +31,7 @@ def open_library(plugin: Plugin) -> ctypes.CDLL:
         raise MisfitError(
             f"Fusewire's plug-in matches the installed TensorFlow but could not be loaded: {error}\n"
             f"  file: {plugin.library}\n"
-            f"  Fix: {reinstall_command()}   builds it on this machine\n  See {page('plug-in')}"
+            f"  Fix: {reinstall_command()}   builds it on this machine\n  See: {page('plug-in')}"
         ) from error
     library = ctypes.CDLL(str(plugin.library))
     library.fusewire_stats.argtypes = (ctypes.c_char_p, ctypes.c_size_t)

@@ -40,7 +40,7 @@ def installed_build() -> Build:
         raise MisfitError(
             f"Fusewire needs TensorFlow to load its plug-in, and TensorFlow is not installed for {sys.executable}.\n"
             f"  Fix: {plugin.pip()} install tensorflow-cpu=={SUPPORTED[-1]} && {plugin.reinstall_command()}\n"
-            f"  See {page('misfit')}"
+            f"  See: {page('misfit')}"
         )
     import tensorflow as tf  # imported here because this module must be importable without TensorFlow
 

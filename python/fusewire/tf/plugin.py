@@ -63,7 +63,7 @@ def plugins(folder: pathlib.Path | None = None) -> list[Plugin]:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise MisfitError(
                 f"Fusewire's file {path} can't be read: {error!r}.\n  Fix: {reinstall_command()}   writes it anew\n"
-                f"  See {page('plug-in')}"
+                f"  See: {page('plug-in')}"
             ) from error
     return found
 
@@ -97,7 +97,7 @@ def misfit_text(build: Build, available: list[Plugin]) -> str:
             f"       {install}",
             f"       or build a plug-in for {build.version}, which is not tested: {reinstall_command()}",
         ]
-    lines.append(f"  Until then, FUSEWIRE_DISABLE=1 runs the same program over plain gRPC. See {page('misfit')}")
+    lines.append(f"  Until then, FUSEWIRE_DISABLE=1 runs the same program over plain gRPC. See: {page('misfit')}")
     return "\n".join(lines)
 
 

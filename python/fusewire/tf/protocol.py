@@ -50,7 +50,7 @@ def effective(protocol: str) -> str:
         known = ", ".join((STOCK, *OURS))
         raise ValueError(
             f"{VARIABLE}={wanted}: there is no such protocol.\n  Fix: set it to one of {known}, or unset it\n"
-            f"  See {page('protocol')}"
+            f"  See: {page('protocol')}"
         )
     return wanted if wanted and protocol in ("", STOCK) else protocol
 

@@ -13,7 +13,7 @@ import torch.distributed as dist
 if torch.__version__ < (2, 14):
     raise ImportError(
         f'backend="fusewire" needs PyTorch 2.14 or newer, and this is {torch.__version__}, whose backends can\'t be '
-        "Python classes: install a newer one (see docs/torch.md#versions)"
+        "Python classes: install a newer one (see: fusewire explain torch#versions)"
     )
 
 from fusewire.torch import backend, compiling, dumps, work

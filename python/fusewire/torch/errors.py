@@ -36,7 +36,7 @@ def error_of(code: int, words: str) -> Any:
     if name == "timeout":  # programs and tests search for this word
         words = f"the timeout has passed: {words.removeprefix('timeout: ')}"
     words = words.replace("call Shrink at", "call torch.distributed.shrink_group at")
-    page = "" if code >= len(CODES) or " (see " in words else f" (see {page_of_code(name)})"
+    page = "" if code >= len(CODES) or " (see: " in words else f" (see: {page_of_code(name)})"
     error = kind(f"fusewire: {words}{page}")
     error.code = name
     return error

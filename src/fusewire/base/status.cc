@@ -106,6 +106,8 @@ std::string Status::ToString() const {
   return text;
 }
 
-std::string Status::Explained() const { return ok() ? "ok" : ToString() + "; see docs/errors.md#" + CodeName(code()); }
+std::string Status::Explained() const {
+  return ok() ? "ok" : ToString() + "; see: fusewire explain errors#" + CodeName(code());
+}
 
 }  // namespace fusewire

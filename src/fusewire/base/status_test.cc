@@ -88,7 +88,7 @@ TEST(Status, NamesTheSystemsErrorAndTheApplicationsNumber) {
 
 TEST(Status, NamesThePageOfItsCode) {
   EXPECT_EQ(Status::Refused("another cluster").Next("check the name").Explained(),
-            "refused: another cluster; next: check the name; see docs/errors.md#refused");
+            "refused: another cluster; next: check the name; see: fusewire explain errors#refused");
   EXPECT_EQ(Status().Explained(), "ok");
 }
 

@@ -47,7 +47,7 @@ void End(const Communicator& communicator) {
 
 const char kNotJoined[] =
     "this process is not a rank of Fusewire's: call fusewire.jax.initialize() before the first use of a device, and "
-    "keep the group until the process ends (see docs/jax.md)";
+    "keep the group until the process ends (see: fusewire explain jax)";
 
 }  // namespace
 
@@ -63,7 +63,7 @@ int FailAs(int code, const std::string& what) {
   // What C API and C++ callers do next is not in the power of a program of JAX.
   if (code != kInvalid) {
     said = said.substr(0, said.rfind("; next: "));
-    said += "; next: find out what has happened there, and start the program again (see docs/jax.md#errors)";
+    said += "; next: find out what has happened there, and start the program again (see: fusewire explain jax#errors)";
   }
   return Fail(number::kERR_OTHER, what + ": " + said);
 }
@@ -207,7 +207,7 @@ World::Membership World::AmongAll(const Communicator& all, int color, int key) {
   if (found.failure.empty()) return found;
   found.failure += "; that was communicator " + number +
                    " of this process, which all processes make together: for a mesh over some of them, call "
-                   "fusewire.jax.prepare(mesh) in these first (see docs/jax.md#meshes)";
+                   "fusewire.jax.prepare(mesh) in these first (see: fusewire explain jax#meshes)";
   return found;
 }
 

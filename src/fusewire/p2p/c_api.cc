@@ -125,7 +125,8 @@ int fusewire_endpoint_start(const fusewire_endpoint_options* said, fusewire_endp
     fusewire::transport::ListeningPlace place = fusewire::transport::WhereToListen(listen.host);
     listen.host = place.host;
     if (!place.why.empty()) {
-      FUSEWIRE_LOG(kWarn, "endpoint %s listens on every interface: %s; see docs/network.md#where-the-data-goes",
+      FUSEWIRE_LOG(kWarn,
+                   "endpoint %s listens on every interface: %s; see: fusewire explain network#where-the-data-goes",
                    said->name, place.why.c_str());
     }
   }

@@ -26,7 +26,8 @@ TEST(TfStatuses, OfTheWireAreThoseThatTensorFlowRecoversFrom) {
 
 TEST(TfStatuses, ThatSayWhatToDoNameTheirPage) {
   const Status refused = Status::Refused("another cluster").Next("check the secret");
-  EXPECT_THAT(std::string(ToTf(refused).message()), EndsWith("; next: check the secret; see docs/errors.md#refused"));
+  EXPECT_THAT(std::string(ToTf(refused).message()),
+              EndsWith("; next: check the secret; see: fusewire explain errors#refused"));
   EXPECT_THAT(std::string(ToTf(FromTf(absl::InvalidArgumentError("a shape"))).message()), EndsWith("a shape"));
 }
 

@@ -304,7 +304,7 @@ class Rendezvous::GrpcFusedRecv final : public GrpcCall {
       status = absl::AbortedError(
           absl::StrCat(side_->target(),
                        " was restarted without Fusewire; next: install it there, or restart the step; "
-                       "see docs/problems/incarnation-mismatch.md#a-task-has-restarted"));
+                       "see: fusewire explain incarnation-mismatch#a-task-has-restarted"));
     }
     for (size_t i = 1, count = places_.size(); i < count; ++i) {
       if (status.ok()) {

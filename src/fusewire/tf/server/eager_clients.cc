@@ -29,7 +29,7 @@ TfStatus Refused(const std::string& target, const std::string& what, const char*
   return absl::FailedPreconditionError(
       absl::StrCat(target, ": TensorFlow would send ", what,
                    " over gRPC, and FUSEWIRE_TLS_CERT is set here: nothing goes to it unencrypted; next: ", next,
-                   "; see docs/trust.md#tensorflow-2"));
+                   "; see: fusewire explain trust#tensorflow-2"));
 }
 
 std::string Named(const char* what, const tensorflow::TensorProto& tensor) {

@@ -207,7 +207,7 @@ std::map<std::string, std::string> ReadEndpointMap(const std::string& folder) {
   std::string text, refused, bad;
   const bool has_read = Read(where, &text, &refused);
   if (!refused.empty())
-    FUSEWIRE_LOG(kWarn, "%s is left out: %s; see docs/problems/doctor.md#endpoint-map", kName, refused.c_str());
+    FUSEWIRE_LOG(kWarn, "%s is left out: %s; see: fusewire explain doctor#endpoint-map", kName, refused.c_str());
   if (!has_read) return {};
   std::map<std::string, std::string> endpoints = ParseEndpointMap(text, &bad);
   if (!bad.empty()) {
@@ -215,7 +215,7 @@ std::map<std::string, std::string> ReadEndpointMap(const std::string& folder) {
                  bad.c_str(), "docs/problems/doctor.md#endpoint-map");
   }
   if (!has_told.exchange(true)) {
-    FUSEWIRE_LOG(kWarn, "%s/%s says where the data ports of %zu tasks are; see docs/problems/doctor.md#endpoint-map",
+    FUSEWIRE_LOG(kWarn, "%s/%s says where the data ports of %zu tasks are; see: fusewire explain doctor#endpoint-map",
                  where.c_str(), kName, endpoints.size());
   }
   return endpoints;

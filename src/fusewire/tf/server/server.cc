@@ -149,12 +149,12 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
     if (IsOurs(protocol_) && must_encrypt()) {
       return absl::InvalidArgumentError(
           "FUSEWIRE_TLS_CERT is set, but over gRPC alone nothing is encrypted; next: use a protocol of Fusewire "
-          "without FUSEWIRE_DISABLE, or unset FUSEWIRE_TLS_CERT; see docs/trust.md#tls");
+          "without FUSEWIRE_DISABLE, or unset FUSEWIRE_TLS_CERT; see: fusewire explain trust#tls");
     }
     if (must_encrypt()) {
       FUSEWIRE_LOG(kWarn,
                    "%s: its protocol is \"%s\", which does not encrypt what goes between such tasks, although "
-                   "FUSEWIRE_TLS_CERT is set; see docs/trust.md#tls",
+                   "FUSEWIRE_TLS_CERT is set; see: fusewire explain trust#tls",
                    settings_.pipe.name.c_str(), kStockProtocol);
     }
     // As TensorFlow's, except for the two ends of a fused receive.
@@ -224,7 +224,7 @@ TfStatus Server::FindHost() {
   if (!place.value().why.empty()) {
     FUSEWIRE_LOG(kWarn,
                  "%s: its data port listens on every interface: %s; FUSEWIRE_BIND=ADDRESS says where "
-                 "instead; see docs/network.md#where-the-data-goes",
+                 "instead; see: fusewire explain network#where-the-data-goes",
                  settings_.pipe.name.c_str(), place.value().why.c_str());
   }
   return TfStatus();
@@ -281,7 +281,7 @@ TfStatus Server::UpdateServerDef(const tensorflow::ServerDef& def) {
     if (!place.ok() || !place.value().why.empty()) {
       FUSEWIRE_LOG(kWarn,
                    "%s: its data port listens on loopback, as its first cluster said, and the new one has tasks "
-                   "elsewhere; FUSEWIRE_BIND=* lets them come; see docs/network.md#where-the-data-goes",
+                   "elsewhere; FUSEWIRE_BIND=* lets them come; see: fusewire explain network#where-the-data-goes",
                    settings_.pipe.name.c_str());
     }
   }
@@ -372,9 +372,10 @@ void Server::StartWatch() {
       observe::StartWatch(settings_.status, settings_.pipe.secret, settings_.runtime_folder, ReadNumbers);
   const uint16_t port = observe::Watch::Get()->port();
   if (!failed.ok() && port == 0) {
-    FUSEWIRE_LOG(
-        kWarn, "there is no status port: %s; FUSEWIRE_STATUS names another, or off; see docs/seeing.md#the-status-port",
-        failed.ToString().c_str());
+    FUSEWIRE_LOG(kWarn,
+                 "there is no status port: %s; FUSEWIRE_STATUS names another, or off; see: fusewire explain "
+                 "seeing#the-status-port",
+                 failed.ToString().c_str());
   } else if (!failed.ok()) {
     FUSEWIRE_LOG(kInfo, "`fusewire top` does not find this process by itself, only by its port %u: %s", port,
                  failed.ToString().c_str());

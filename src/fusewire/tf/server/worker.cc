@@ -21,7 +21,7 @@ TfStatus Unencrypted(const char* call) {
   return absl::FailedPreconditionError(absl::StrCat(
       "a task without a data port asks for a tensor over gRPC (", call,
       "), and FUSEWIRE_TLS_CERT is set here: nothing goes to it unencrypted; next: see that it says import fusewire, "
-      "with a protocol of Fusewire and without FUSEWIRE_DISABLE; see docs/trust.md#tls"));
+      "with a protocol of Fusewire and without FUSEWIRE_DISABLE; see: fusewire explain trust#tls"));
 }
 
 // A step that is recorded until its end.

@@ -96,9 +96,10 @@ void TlsContext::ReadAgain() {
   versions_ = std::move(versions);
   Result<SSL_CTX*> ssl = Read(library_, options_);
   if (!ssl.ok()) {
-    FUSEWIRE_LOG(
-        kWarn, "TLS goes on with the certificates that it has: the new ones cannot be read: %s; see docs/trust.md#tls",
-        ssl.status().ToString().c_str());
+    FUSEWIRE_LOG(kWarn,
+                 "TLS goes on with the certificates that it has: the new ones cannot be read: %s; see: fusewire "
+                 "explain trust#tls",
+                 ssl.status().ToString().c_str());
     return;
   }
   library_.SSL_CTX_free(ssl_);  // sessions keep their own reference

@@ -118,7 +118,7 @@ std::unique_ptr<Transport> MakeUcx(std::unique_ptr<Transport> lower, UcxOptions 
   if (options.always) {
     FUSEWIRE_LOG(kWarn,
                  "this build goes without UCX: it was built where libucx-dev is missing; all goes over the wire "
-                 "below; see docs/rdma.md#requirements-and-limits");
+                 "below; see: fusewire explain rdma#requirements-and-limits");
   }
   return lower;
 }

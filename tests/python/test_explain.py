@@ -1,0 +1,60 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""fusewire explain: the pages that messages name, without a clone and without a network."""
+
+import pytest
+from conftest import ROOT
+
+from fusewire import __main__ as main
+from fusewire import explain, pages
+from fusewire.cli import USAGE_ERROR
+
+pytestmark = pytest.mark.once
+PAGE = """# One
+Before.
+## Two
+In two.
+```
+# no heading
+```
+### Below two
+Still two.
+## Three
+In three.
+"""
+
+
+def test_part_of_a_page():
+    assert explain.part_of(PAGE, "two") == PAGE[PAGE.index("## Two") : PAGE.index("## Three")]
+    assert explain.part_of(PAGE, "below-two") == "### Below two\nStill two.\n"
+    assert explain.part_of(PAGE, "three") == "## Three\nIn three.\n"
+    assert explain.part_of(PAGE, "one") == PAGE
+
+
+def test_each_page_that_a_message_names_is_installed(capsys):
+    for kind, place in pages.PAGES.items():
+        command = pages.page(kind).split()
+        assert main.main(command[1:]) == 0, capsys.readouterr().err
+        said = capsys.readouterr().out
+        assert pages.heading(said.splitlines()[0].lstrip("# ")) == place.partition("#")[2]
+
+
+def test_without_a_topic_it_lists_the_pages(capsys):
+    assert main.main(["explain"]) == 0
+    listed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert listed["settings"] == "Settings"
+    assert {"run", "doctor", "errors", "star_server", "torch"} <= set(listed)
+    there = [path.stem for path in (ROOT / "docs").rglob("*.md") if "adr" not in path.parts]
+    assert len(there) == len(set(there)) or sorted(set(there)) == sorted({*listed, "README"})
+
+
+@pytest.mark.parametrize(
+    ("topic", "said"),
+    [
+        ("eror", "no page is called eror. Fix: fusewire explain errors"),
+        ("run#ports", "the page run has no part ports. Fix: fusewire explain run#the-ports"),
+        ("xyzzy", "no page is called xyzzy. Fix: fusewire explain"),
+    ],
+)
+def test_a_mistyped_topic_suggests_the_right_one(capsys, topic, said):
+    assert main.main(["explain", topic]) == USAGE_ERROR
+    assert capsys.readouterr().err == f"fusewire explain: {said}\n"
