@@ -4,6 +4,8 @@
 import ast
 import inspect
 import pydoc
+import subprocess
+import sys
 import typing
 
 import pytest
@@ -72,3 +74,11 @@ def test_a_function_of_the_world_is_one_before_init():
     assert inspect.signature(collective.broadcast) == inspect.signature(collective.Group.broadcast.__get__(object()))
     with pytest.raises(RuntimeError, match=r"not a rank yet: call fusewire.collective.init\(\) first"):
         collective.allreduce([1.0])
+
+
+def test_the_api_reference_is_made_of_these_sources():
+    """After a change: tools/api_reference.py > docs/api.md."""
+    made = subprocess.run([sys.executable, ROOT / "tools/api_reference.py"], capture_output=True, text=True, check=True)
+    assert (ROOT / "docs/api.md").read_text(encoding="utf-8") == made.stdout
+    for wanted in ("### Group", "Group.allreduce(", "### init", "Endpoint.send(", "initialize("):
+        assert wanted in made.stdout
