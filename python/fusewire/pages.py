@@ -23,6 +23,7 @@ PAGES = {
     "plug-in": "problems/no-plug-in.md#a-plug-in-that-does-not-load",
     "jax": "jax.md#errors",
     "library": "problems/no-plug-in.md#no-library-for-messages-and-collectives",
+    "no effect": "problems/no-plug-in.md#no-effect",
     "protocol": "problems/no-plug-in.md#no-such-protocol",
     "cluster": "network.md#check-a-running-cluster",
     "setting": "settings.md#the-table",

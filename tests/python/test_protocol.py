@@ -1,8 +1,13 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """The protocol of a server, depending on the program and the environment."""
 
+import re
+import socket
+import warnings
+
 import pytest
 import tensorflow as tf
+from processes import free_addresses
 from tensorflow.core.protobuf import tensorflow_server_pb2
 
 import fusewire
@@ -87,3 +92,94 @@ def test_session_target_in_our_name():
     target = server.target.replace("grpc://", "grpc++://")
     with tf.Graph().as_default(), tf.compat.v1.Session(target) as session:
         assert session.run(tf.constant(3)) == 3
+
+
+# ---- what can't work, or has no effect, is said ----
+
+
+def test_a_mistyped_protocol_is_told_the_right_one():
+    with pytest.raises(
+        tf.errors.NotFoundError, match=r'There is no protocol "grp\+\+"\. Fix: protocol="grpc\+\+" \(see'
+    ):
+        tf.distribute.Server(CLUSTER, protocol="grp++")
+    with pytest.raises(tf.errors.NotFoundError, match="Fix: one of grpc, "):
+        tf.distribute.Server(CLUSTER, protocol="quic")
+
+
+def test_a_mistyped_rpc_layer_is_told_the_right_one(run_python):
+    done = run_python("""
+        import fusewire, tensorflow as tf
+        server = tf.distribute.Server({"worker": ["127.0.0.1:0"]})
+        cluster = tf.train.ClusterSpec({"worker": [server.target.removeprefix("grpc://")]})
+        try:
+            tf.config.experimental_connect_to_cluster(cluster, protocol="star_sever")
+        except tf.errors.NotFoundError as error:
+            print(error.message.splitlines()[-1].strip().partition(" (see")[0])
+    """)
+    assert done.ok() == 'There is no protocol "star_sever". Fix: protocol="star_server"\n'
+
+
+def test_the_log_says_that_it_works(run_python):
+    ps, worker = free_addresses(2)
+    done = run_python(
+        f"""
+        import fusewire, tensorflow as tf
+        tf1 = tf.compat.v1
+        tf1.disable_eager_execution()
+        cluster = {{"ps": ["{ps}"], "worker": ["{worker}"]}}
+        servers = [tf.distribute.Server(cluster, job, 0, protocol="grpc++") for job in cluster]
+        with tf.device("/job:ps/task:0"):
+            three = tf1.get_variable("three", initializer=3.0)
+        with tf.device("/job:worker/task:0"):
+            six = three * 2
+        with tf1.Session(servers[1].target) as session:
+            session.run(tf1.global_variables_initializer())
+            print(session.run(six))
+    """,
+        TF_CPP_MIN_LOG_LEVEL="0",
+    )
+    assert done.ok() == "6.0\n"
+    assert re.findall(r"\] fusewire: ps:0: grpc\+\+ over (?:shared memory|TCP)$", done.error, re.MULTILINE)
+
+
+def test_a_taken_port_says_what_to_do():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        cluster = {"ps": [f"127.0.0.1:{taken.getsockname()[1]}"]}
+        with pytest.raises(
+            tf.errors.UnknownError, match=r"The port that the cluster gives this task is taken.*Fix: `ss"
+        ):
+            tf.distribute.Server(cluster, protocol="grpc++")
+
+
+@pytest.mark.parametrize(
+    ("make", "late"),
+    [
+        ('server = tf.distribute.Server({"ps": ["127.0.0.1:0"]})', True),
+        ("eager = int(tf.constant(3))", False),
+    ],
+)
+def test_an_import_after_the_server_is_said(run_python, make, late):
+    done = run_python(f"import tensorflow as tf\n{make}\nimport fusewire")
+    assert done.status == 0
+    assert done.error.count("came after this process had made its server") == late
+
+
+@pytest.mark.parametrize(
+    ("names", "environment", "said"),
+    [
+        ("star_server", {"FUSEWIRE_PROTOCOL": "grpc++"}, 'the program names protocol="star_server" itself'),
+        ("grpc", {"FUSEWIRE_PROTOCOL": "grpc++", "FUSEWIRE_DISABLE": "1"}, "FUSEWIRE_DISABLE is set"),
+        ("grpc", {"FUSEWIRE_PROTOCOL": "grpc++"}, None),
+        ("grpc++", {"FUSEWIRE_PROTOCOL": "grpc++"}, None),
+        ("grpc++", {}, None),
+    ],
+)
+def test_a_setting_without_effect_is_said_once(monkeypatch, names, environment, said):
+    monkeypatch.setattr(protocol, "_warned", set())
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        protocol.effective(names)
+        protocol.effective(names)
+    assert [said in str(each.message) for each in caught] == ([True] if said else [])

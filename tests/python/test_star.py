@@ -4,6 +4,7 @@
 import functools
 import json
 import pathlib
+import re
 import sys
 
 import pytest
@@ -197,11 +198,13 @@ say_stats("star_runs_out")
 
 
 @pytest.mark.parametrize("stock", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_server_without_the_plugin_is_left_to_send_and_receive(run_cluster, tasks, stock):
+def test_a_server_without_the_plugin_is_left_to_send_and_receive(run_cluster, tasks, tmp_path, stock):
     cluster = tasks(MIXED, "star_server")
     for index in range(2):
         cluster.start("ps", index, **({"FUSEWIRE_DISABLE": "1"} if index == stock else {}))
     *said, stats = cluster.read_until(cluster.start("worker"), "STATS", 60)
+    log = (tmp_path / "worker-0.err").read_text()
+    [_] = re.findall(rf"ps:{stock} \(127\.0\.0\.1:\d+\) has no Fusewire: it is served over stock gRPC; next: ", log)
     assert said == run_cluster(MIXED + "done()", "grpc", ps=2).said
     assert json.loads(stats.removeprefix("STATS "))["star_runs_out"] >= 20
 

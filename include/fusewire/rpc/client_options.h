@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The options of a Client.
-// Home: none, plain values but for on_lost.
+// Home: none, plain values but for on_up and on_lost.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,8 @@ struct ClientOptions {
   // The one that is meant, where the caller knows it: another one at this address (an old port may have a new owner) is
   // turned away, and calls end with kRefused. 0: any incarnation.
   uint64_t incarnation = 0;
+  // At home: there is a connection, over this wire: "tcp", "shm" ...
+  std::function<void(const char* wire)> on_up;
   // At home, before the calls in flight end: a connection that was up is lost, also while no call is in flight. Not
   // after Close. It must not destroy the client.
   std::function<void()> on_lost;

@@ -247,7 +247,10 @@ def check_wires(environment: Mapping[str, str]) -> Check:
         used = "auto: shared memory with tasks of this machine and user, " + (
             "RDMA, otherwise TCP" if rdma else "otherwise TCP"
         )
-    lines = [f"{wire}: {'' if works else 'not available: '}{text}" for wire, (works, text) in tried.items()]
+    lines = [
+        f"{wire}: {'' if works else 'not available: '}{text.removeprefix('unavailable: ')}"
+        for wire, (works, text) in tried.items()
+    ]
     value = "\n".join([used, *lines])
     if wanted in tried and not tried[wanted][0]:
         return Check("wires", WARN, value, f"unset FUSEWIRE_TRANSPORT, or fix the reason shown beside {wanted}")

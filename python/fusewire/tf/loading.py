@@ -17,7 +17,10 @@ from fusewire.tf.plugin import SUPPORTED, Build, MisfitError
 
 def load_with_tensorflow() -> None:
     """Loads the plug-in as soon as the program imports TensorFlow, or at once if it already has."""
+    is_late = "tensorflow" in sys.modules
     patching.when_imported("tensorflow", lambda _: load())
+    if is_late:
+        protocol.warn_of_earlier_servers()
 
 
 def load() -> None:

@@ -13,6 +13,8 @@ import pathlib
 import shlex
 import sys
 import urllib.parse
+from collections.abc import Sequence
+from typing import Any
 
 from fusewire.pages import page
 from fusewire.version import VERSION
@@ -85,8 +87,16 @@ def misfit_text(build: Build, available: list[Plugin]) -> str:
         f"  available: {'; '.join(map(str, available)) or 'none'}, in {_FOLDER / '_lib'}",
     ]
     lines += [f"  missing:   {plugin.library}" for plugin in available if not plugin.library.is_file()]
-    if build.version in SUPPORTED:
-        lines.append(f"  Fix: {reinstall_command()}   builds and installs it")
+    there = [each.build.version for each in available if each.fusewire == VERSION and each.library.is_file()]
+    if is_prebuilt() and there:  # with another TensorFlow no compiler is needed
+        wanted = build.version if build.version in there else nearest(build.version, there)
+        why = "the build that the plug-in fits" if wanted == build.version else "which this wheel has a plug-in for"
+        lines += [
+            f"  Fix: {pip()} install --force-reinstall tensorflow-cpu=={wanted}   {why}",
+            f"       or build a plug-in for {build.version}: from the sources of Fusewire {VERSION}, with g++ 12",
+        ]
+    elif build.version in SUPPORTED:
+        lines.append(f"  Fix: {reinstall_command()}   installs it again")
     else:
         nearest_version = nearest(build.version)
         install = f"{pip()} install tensorflow-cpu=={nearest_version}"
@@ -101,14 +111,14 @@ def misfit_text(build: Build, available: list[Plugin]) -> str:
     return "\n".join(lines)
 
 
-def nearest(version: str) -> str:
-    """The closest supported version: the newest that is not newer than `version`, else the oldest."""
+def nearest(version: str, among: Sequence[str] = SUPPORTED) -> str:
+    """The closest of these versions, the oldest first: the newest that is not newer than `version`, else the oldest."""
 
     def key(text: str) -> list[int]:
         return [int("".join(filter(str.isdigit, part)) or 0) for part in text.split(".")]
 
-    older = [known for known in SUPPORTED if key(known) <= key(version)]
-    return older[-1] if older else SUPPORTED[0]
+    older = [known for known in among if key(known) <= key(version)]
+    return older[-1] if older else among[0]
 
 
 def pip() -> str:
@@ -116,28 +126,41 @@ def pip() -> str:
 
 
 def reinstall_command() -> str:
-    """The command that rebuilds the plug-in from this package's source."""
+    """The command that installs this package's files anew: from the wheel, or built from its source."""
     source = installed_from()
     if source is None:  # installed by tools/plugin.sh
         return f"tools/plugin.sh {SUPPORTED[0]} {SUPPORTED[-1]}"
+    if is_prebuilt():
+        return f"{pip()} install --force-reinstall --no-deps --no-cache-dir {source}"
     # A wheel in pip's cache may have been built for another TensorFlow, and so may the one in a package index.
     return f"{pip()} install --force-reinstall --no-deps --no-cache-dir --no-binary fusewire {source}"
 
 
+def is_prebuilt() -> bool:
+    """Whether pip installed a wheel that was built elsewhere, and not this source."""
+    origin = _origin()
+    return origin is not None and origin.get("url", ".whl").endswith(".whl") and "vcs_info" not in origin
+
+
 def installed_from() -> str | None:
     """The argument that pip was given to install this package. None if pip did not install it."""
-    try:
-        distribution = importlib.metadata.distribution("fusewire")
-    except importlib.metadata.PackageNotFoundError:
+    origin = _origin()
+    if origin is None:
         return None
-    try:
-        origin = json.loads(distribution.read_text("direct_url.json") or "{}")
-    except ValueError:
-        origin = {}
     url = origin.get("url", "")
     if "vcs_info" in origin:
         info = origin["vcs_info"]
         return f"'{info.get('vcs', 'git')}+{url}@{info.get('commit_id', '')}'"
-    if url.endswith(".whl"):
-        return f"SOURCES   (the source folder of Fusewire {VERSION}, as this wheel was built elsewhere)"
     return shlex.quote(urllib.parse.unquote(url.removeprefix("file://"))) if url else f"fusewire=={VERSION}"
+
+
+def _origin() -> dict[str, Any] | None:
+    """What pip has written about where the package came from; {} if from an index, None if pip did not install it."""
+    try:
+        written = importlib.metadata.distribution("fusewire").read_text("direct_url.json")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    try:
+        return dict(json.loads(written or "{}"))
+    except ValueError:
+        return {}

@@ -7,7 +7,11 @@ protocol from a ServerDef and from the scheme of a session's target; we rewrite 
 """
 
 import contextlib
+import difflib
+import gc
 import os
+import re
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,6 +24,7 @@ from fusewire.tf.patching import replace
 STOCK = "grpc"
 OURS = ("grpc++", "star_server", "star_server_lite")  # the protocols that the plug-in registers
 VARIABLE = "FUSEWIRE_PROTOCOL"
+ALIKE = 0.75  # a word is a mistyped one of ours; "grpc+verbs" is not
 LOCAL_MARK = b"fusewire+"  # prefix of a target whose server is in this process; only the plug-in sees it
 
 
@@ -32,6 +37,7 @@ def install() -> None:
 
     effective(STOCK)  # reports an unknown FUSEWIRE_PROTOCOL at import, not at the first server
     replace(server_lib, "_make_server_def", _made_server_def)
+    replace(server_lib.Server, "__init__", _server_init)
     for method in ("set_server_def", "update_server_def", "enable_collective_ops"):
         replace(context.Context, method, _with_server_def)
     replace(session.BaseSession, "__init__", _session_init)
@@ -44,8 +50,12 @@ def effective(protocol: str) -> str:
     if protocol in ("", STOCK) and _Scope.protocol:
         protocol = _Scope.protocol
     if settings.is_disabled():
+        if os.environ.get(VARIABLE, "") in OURS:
+            _warn_once(f"{VARIABLE} has no effect: FUSEWIRE_DISABLE is set. Fix: unset one of them")
         return STOCK if protocol in OURS else protocol
     wanted = os.environ.get(VARIABLE, "")
+    if wanted not in ("", STOCK, protocol) and protocol not in ("", STOCK):
+        _warn_once(f'{VARIABLE}={wanted} has no effect: the program names protocol="{protocol}" itself. Fix: unset one')
     if wanted not in ("", STOCK, *OURS):
         known = ", ".join((STOCK, *OURS))
         raise ValueError(
@@ -53,6 +63,28 @@ def effective(protocol: str) -> str:
             f"  See: {page('protocol')}"
         )
     return wanted if wanted and protocol in ("", STOCK) else protocol
+
+
+def warn_of_earlier_servers() -> None:
+    """If this process has made a server before `import fusewire`: that one stays with gRPC."""
+    from tensorflow.python.eager import context
+    from tensorflow.python.training import server_lib
+
+    is_eager = context.context_safe() is not None and context.context()._server_def is not None
+    if is_eager or any(isinstance(each, server_lib.Server) for each in gc.get_objects()):
+        _warn_once(
+            "`import fusewire` came after this process had made its server, which therefore runs over stock gRPC. Fix: "
+            "import fusewire first, before a server or a strategy is created"
+        )
+
+
+def _warn_once(text: str) -> None:
+    if text not in _warned:
+        _warned.add(text)
+        warnings.warn(f"{text} (see: {page('no effect')})", RuntimeWarning, stacklevel=2)
+
+
+_warned: set[str] = set()
 
 
 class _Scope:
@@ -82,12 +114,58 @@ def _made_server_def(original: Callable[..., Any], *arguments: Any, **keywords: 
     return server_def
 
 
+def _server_init(original: Callable[..., Any], self: Any, *arguments: Any, **keywords: Any) -> Any:
+    with _explained():
+        return original(self, *arguments, **keywords)
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """An error of TensorFlow that a server can't be made gets our words: what to do next."""
+    from tensorflow.python.framework import errors
+
+    try:
+        yield
+    except errors.NotFoundError as error:
+        named = re.search(r'protocol: "([^"]*)"', error.message)
+        if "No server factory registered" not in error.message or not named:
+            raise
+        raise type(error)(error.node_def, error.op, f"{error.message.rstrip()}\n{unknown_text(named[1])}") from None
+    except errors.UnknownError as error:
+        if "Could not start gRPC server" not in error.message:
+            raise
+        raise type(error)(error.node_def, error.op, f"{error.message.rstrip()}\n{TAKEN_TEXT}") from None
+
+
+def _refuse_mistyped(protocol: str) -> None:
+    """NotFoundError, where TensorFlow crashes. Another plug-in may have protocols of its own: not like ours."""
+    from tensorflow.python.framework import errors
+
+    if protocol not in (STOCK, *OURS) and difflib.get_close_matches(protocol, OURS, 1, ALIKE):
+        raise errors.NotFoundError(None, None, unknown_text(protocol).strip())
+
+
+def unknown_text(protocol: str) -> str:
+    known = (STOCK, *OURS)
+    near = difflib.get_close_matches(protocol, known, 1, ALIKE)
+    fix = f'protocol="{near[0]}"' if near else f"one of {', '.join(known)}"
+    return f'  There is no protocol "{protocol}". Fix: {fix} (see: {page("protocol")})'
+
+
+TAKEN_TEXT = (
+    "  The port that the cluster gives this task is taken, or its address is not one of this machine. Fix: `ss -ltnp` "
+    f"shows which process has the port; end that one, or give the task another port (see: {page('ports')})"
+)
+
+
 def _with_server_def(original: Callable[..., Any], self: Any, server_def: Any, *arguments: Any, **keywords: Any) -> Any:
     if server_def and effective(server_def.protocol) != server_def.protocol:
         changed = type(server_def)()
         changed.CopyFrom(server_def)
         changed.protocol = effective(server_def.protocol)
         server_def = changed
+    if server_def:
+        _refuse_mistyped(server_def.protocol)
     return original(self, server_def, *arguments, **keywords)
 
 

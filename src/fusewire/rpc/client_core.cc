@@ -189,6 +189,7 @@ void ClientCore::OnUp(const pipe::PeerInfo& peer, bool restarted) {
     return;
   }
   if (restarted) FUSEWIRE_LOG(kInfo, "peer %s came back as another incarnation", peer_.c_str());
+  if (options_.on_up) options_.on_up(peer.wire);
   SendWaiting();
 }
 

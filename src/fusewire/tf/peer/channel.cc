@@ -23,6 +23,7 @@ namespace {
 
 constexpr int64_t kCleanupDelayNs = 20 * kMillisecondNs;
 constexpr int kAskAgainMax = 3;
+constexpr int kPeersTold = 64;
 // A request is sent when no receive has come for kQuietNs, at the latest kGatherNsMax after its first receive.
 constexpr int64_t kQuietNs = 1500;
 constexpr int64_t kGatherNsMax = 50 * kMicrosecondNs;
@@ -50,11 +51,31 @@ void SendOneWay(ChannelPtr channel, uint16_t number, std::string text) {
   on.client().Start(new OneWayCall(std::move(channel), number, std::move(text)));
 }
 
+std::string WireWords(absl::string_view wire) {
+  if (wire == "shm") return "shared memory";
+  if (wire == "tcp") return "TCP";
+  if (wire == "tls") return "TLS";
+  return std::string(wire);
+}
+
+// One line a peer, as a person wants to see that it works; not a thousand where a server has a thousand workers.
+void TellOfConnection(const std::string& target, const std::string& protocol, const char* wire) {
+  static std::atomic<int> told{0};
+  const int number = told.fetch_add(1, std::memory_order_relaxed);
+  if (number < kPeersTold)
+    LOG(INFO) << "fusewire: " << ShortTask(target) << ": " << protocol << " over " << WireWords(wire);
+  if (number == kPeersTold) LOG(INFO) << "fusewire: further connections are not listed; fusewire top shows all";
+}
+
 // `alive` outlives the client.
 rpc::ClientOptions ClientOptionsOf(const Channel::Options& options, std::atomic<bool>* alive) {
   rpc::ClientOptions client;
   client.patience_ns = options.patience_ns;
   client.incarnation = options.incarnation;
+  if (!options.protocol.empty())
+    client.on_up = [target = options.target, protocol = options.protocol](const char* wire) {
+      TellOfConnection(target, protocol, wire);
+    };
   client.on_lost = [alive] { alive->store(false, std::memory_order_relaxed); };
   return client;
 }

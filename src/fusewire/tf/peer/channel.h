@@ -96,7 +96,8 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   struct Options {
     transport::Address address;
     uint64_t incarnation = 0;
-    std::string target;  // "/job:ps/replica:0/task:0", for words
+    std::string target;    // "/job:ps/replica:0/task:0", for words
+    std::string protocol;  // of this task, for words; empty: says nothing
     int64_t patience_ns = 0;
   };
   // Only Make makes one, so that it is destroyed on a thread that may wait.

@@ -87,6 +87,7 @@ ChannelPtr Peer::MakeChannel(const transport::Address& address, uint64_t incarna
   channel.address = address;
   channel.incarnation = incarnation;
   channel.target = options_.target;
+  channel.protocol = options_.protocol;
   channel.patience_ns = options_.patience_ns;
   return Channel::Make(*task_, std::move(channel));
 }
@@ -151,6 +152,7 @@ void Peer::Answered(const TfStatus& status, const tensorflow::LoggingResponse& r
   bool has_plugin = status.ok() && words.Read(response);
   bool speaks = has_plugin && words.port != 0 && !is_grpc_only();
   bool is_refused = is_answer && !speaks && options_.must_encrypt;
+  bool warns = false;
   std::vector<Routed> waiting;
   ChannelPtr channel;
   {
@@ -163,6 +165,7 @@ void Peer::Answered(const TfStatus& status, const tensorflow::LoggingResponse& r
     } else {
       state_ = is_answer && !is_refused ? State::kGrpc : State::kUnknown;
     }
+    if (state_ == State::kGrpc && !is_grpc_only()) warns = !std::exchange(has_warned_, true);
     if (is_answer) has_lost_ = false;
     if (is_answer) fuses_ = has_plugin && words.fuses;
     waiting.swap(waiting_);
@@ -176,9 +179,13 @@ void Peer::Answered(const TfStatus& status, const tensorflow::LoggingResponse& r
   } else if (speaks) {
     FUSEWIRE_LOG(kInfo, "%s (%s) has its data port at %s", options_.target.c_str(), options_.address.c_str(),
                  channel->address().ToString().c_str());
-  } else if (is_answer && !is_grpc_only()) {
-    FUSEWIRE_LOG(kInfo, "%s (%s) speaks gRPC only: it is served over gRPC", options_.target.c_str(),
-                 options_.address.c_str());
+  } else if (warns) {
+    FUSEWIRE_LOG(kWarn,
+                 "%s (%s) %s: it is served over stock gRPC; next: %s there, and import fusewire before the server is "
+                 "made; see: fusewire explain no-plug-in#a-task-without-fusewire",
+                 ShortTask(options_.target).c_str(), options_.address.c_str(),
+                 has_plugin ? "has loaded Fusewire, but its server speaks grpc" : "has no Fusewire",
+                 has_plugin ? "set the same protocol" : "install it");
   }
   for (Routed& routed : waiting) routed(end, channel);
 }

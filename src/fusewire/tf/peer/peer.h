@@ -64,6 +64,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   struct Options {
     std::string target;
     std::string address;       // "host:port", as the cluster names it
+    std::string protocol;      // of this task, for the log; empty: it says nothing of connections
     std::string data_address;  // from .endpoint_map; empty: not there
     int64_t patience_ns = 0;
     bool must_encrypt = false;  // no way over gRPC, which does not
@@ -100,7 +101,8 @@ class Peer : public std::enable_shared_from_this<Peer> {
   Mutex mutex_;
   State state_ FUSEWIRE_GUARDED_BY(mutex_) = State::kUnknown;
   bool fuses_ FUSEWIRE_GUARDED_BY(mutex_) = false;
-  bool has_lost_ FUSEWIRE_GUARDED_BY(mutex_) = false;  // a channel, and has no new one
+  bool has_lost_ FUSEWIRE_GUARDED_BY(mutex_) = false;    // a channel, and has no new one
+  bool has_warned_ FUSEWIRE_GUARDED_BY(mutex_) = false;  // that the way is gRPC
   ChannelPtr channel_ FUSEWIRE_GUARDED_BY(mutex_);
   std::vector<Routed> waiting_ FUSEWIRE_GUARDED_BY(mutex_);
 };

@@ -6,10 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/base/log.h"
 #include "fusewire/tf/bridge/threads_test.h"
 #include "fusewire/tf/peer/grpc_test.h"
 #include "fusewire/tf/peer/world_test.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace fusewire::tf {
@@ -113,6 +115,30 @@ TEST_F(PeerTest, WithoutThePluginTheWayIsGrpcUntilANewSession) {
     EXPECT_TRUE(grpc_.asked.empty());
     peer_->AskAgain();
   }
+}
+
+TEST_F(PeerTest, WarnsOnceThatTheWayIsGrpc) {
+  std::vector<std::string> lines;
+  SetLogSink(
+      [](LogLevel level, const char* text, void* context) {
+        if (level == LogLevel::kWarn) static_cast<std::vector<std::string>*>(context)->emplace_back(text);
+      },
+      &lines);
+  for (int i = 0; i < 2; ++i) {
+    Routing routing;
+    Route(peer_, &routing);
+    grpc_.Answer(TfStatus());
+    peer_->AskAgain();
+  }
+  PeerPtr disabled = MakePeer();
+  Routing routing;
+  Route(disabled, &routing);
+  grpc_.Answer(Words(0));
+  SetLogSink(nullptr, nullptr);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_THAT(lines[0],
+              testing::HasSubstr("(ps:2222) has no Fusewire: it is served over stock gRPC; next: install it"));
+  EXPECT_THAT(lines[1], testing::HasSubstr("has loaded Fusewire, but its server speaks grpc"));
 }
 
 TEST_F(PeerTest, WithoutADataPortNothingGoesToItIfAllMustBeEncrypted) {

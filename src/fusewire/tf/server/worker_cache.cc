@@ -10,8 +10,12 @@
 namespace fusewire::tf {
 
 Directory::Directory(task::Task* task, int64_t patience_ns, bool must_encrypt,
-                     std::map<std::string, std::string> endpoints)
-    : task_(task), patience_ns_(patience_ns), must_encrypt_(must_encrypt), endpoints_(std::move(endpoints)) {}
+                     std::map<std::string, std::string> endpoints, std::string protocol)
+    : task_(task),
+      patience_ns_(patience_ns),
+      must_encrypt_(must_encrypt),
+      endpoints_(std::move(endpoints)),
+      protocol_(std::move(protocol)) {}
 
 PeerPtr Directory::Find(const std::string& target, const std::string& address) {
   MutexLock lock(mutex_);
@@ -20,6 +24,7 @@ PeerPtr Directory::Find(const std::string& target, const std::string& address) {
     Peer::Options options;
     options.target = target;
     options.address = address;
+    options.protocol = protocol_;
     auto endpoint = endpoints_.find(address);
     if (task_ != nullptr && endpoint != endpoints_.end()) options.data_address = endpoint->second;
     options.patience_ns = patience_ns_;

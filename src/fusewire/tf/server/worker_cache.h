@@ -21,7 +21,9 @@ namespace fusewire::tf {
 class Directory {
  public:
   // `task` outlives the directory. Null: everything goes over gRPC.
-  Directory(task::Task* task, int64_t patience_ns, bool must_encrypt, std::map<std::string, std::string> endpoints);
+  // `protocol`: of this task, for the log.
+  Directory(task::Task* task, int64_t patience_ns, bool must_encrypt, std::map<std::string, std::string> endpoints,
+            std::string protocol = "");
   PeerPtr Find(const std::string& target, const std::string& address);
   bool must_encrypt() const { return must_encrypt_; }
 
@@ -30,6 +32,7 @@ class Directory {
   const int64_t patience_ns_;
   const bool must_encrypt_;
   const std::map<std::string, std::string> endpoints_;
+  const std::string protocol_;
   Mutex mutex_;
   std::map<std::string, PeerPtr> peers_
       FUSEWIRE_GUARDED_BY(mutex_);  // by target and address; shared_ptr: calls hold them too

@@ -146,8 +146,8 @@ TfStatus StarPass::Run(const tensorflow::GraphOptimizationPassOptions& options) 
     return TfStatus();
   }
   LOG(INFO) << "fusewire: " << home->protocol << ": " << nodes << " operations of parameter servers became "
-            << grouping.groups.size() << " calls" << (grouping.left.empty() ? "" : "; left with send and receive: ")
-            << WordsOf(grouping.left);
+            << grouping.groups.size() << (grouping.groups.size() == 1 ? " call" : " calls")
+            << (grouping.left.empty() ? "" : "; left with send and receive: ") << WordsOf(grouping.left);
   return TfStatus();
 }
 
