@@ -3,7 +3,8 @@
 # Tries the wheel in dist/ as its users do: tools/test_wheel.sh [TENSORFLOW...]; without a TENSORFLOW, each that
 # tools/wheel.sh builds for. For each, a fresh environment outside of this tree gets TensorFlow and the wheel, and
 # follows the quick start (docs/index.md) line by line; then its program trains over the other protocols too. No
-# compiler takes part: PATH has none. Python is the system's: the wheel is bound to no version of it.
+# compiler takes part: PATH has none. Python is the system's. The wheel is bound to no version of it: without a
+# TENSORFLOW, each other Python from 3.10 to 3.13 that is found gets the wheel with its extra [tensorflow], and trains.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/tensorflow_locks.sh
@@ -67,4 +68,48 @@ for version in "${versions[@]}"; do
   fi
   rm -rf "$folder/tf-$version"
 done
+
+# try_python PYTHON: as try_version, with what pip chooses for fusewire[tensorflow].
+try_python() {
+  local python=$1 venv=$folder/python command
+  "$python" -m venv "$venv"
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "fusewire[tensorflow] @ file://$wheel"
+  cp "$folder/train.py" "$venv/"
+  cd "$venv"
+  for command in "${commands[@]}"; do
+    echo "\$ $command"
+    # shellcheck disable=SC2086  # one word each
+    env -i PATH="$venv/bin" HOME="$folder" TF_CPP_MIN_LOG_LEVEL=2 $command
+  done
+}
+
+# The Pythons of PATH and of pyenv, but the system's.
+other_pythons() {
+  local minor found pyenv=${PYENV_ROOT:-$HOME/.pyenv}
+  for minor in 10 11 12 13; do
+    [ "$(/usr/bin/python3 -c 'import sys; print(sys.version_info.minor)')" != $minor ] || continue
+    for found in "$(command -v "python3.$minor" || true)" "$pyenv/versions/3.$minor".*/bin/python; do
+      if [ -x "$found" ] && "$found" -c "import sys; sys.exit(sys.version_info.minor != $minor)" 2>/dev/null; then
+        echo "$found"
+        break
+      fi
+    done
+  done
+}
+
+if [ $# -eq 0 ]; then
+  for python in $(other_pythons); do
+    name=$("$python" -c 'import platform; print(platform.python_version())')
+    log=build/logs/wheel-python-$name.log start=$SECONDS
+    (try_python "$python") >"$log" 2>&1 &
+    if wait $!; then
+      echo "test_wheel: Python $name: ${#commands[@]} commands, $((SECONDS - start)) s in all"
+    else
+      failed=1
+      echo "test_wheel: Python $name: failed; the end of $log:" >&2
+      tail -n 30 "$log" >&2
+    fi
+    rm -rf "$folder/python"
+  done
+fi
 exit $failed
