@@ -62,6 +62,12 @@ def test_the_page_about_migrating(tmp_path):
 
 
 @pytest.mark.once
+def test_the_guide_of_collectives(tmp_path):
+    [said] = follow(DOCS / "collectives.md", tmp_path)
+    assert "[1.5 1.5 1.5 1.5] [6. 6. 6. 6.] [0 1 2 3] [24. 24. 24. 24.]" in said
+
+
+@pytest.mark.once
 def test_the_page_of_mpi4pys_words(tmp_path):
     [said] = follow(DOCS / "mpi.md", tmp_path)
     assert said.count("[1. 1. 1. 1.] [0, 1]") == 2

@@ -10,7 +10,7 @@
     plan = fw.plan("allreduce", gradient, out=total)    # for arrays that stay: plan.run() costs least
 
 Names and meanings are Horovod's. A failure raises fusewire.p2p.Error, which names the rank. After a rank has died, call
-shrink() at all remaining ranks and continue. docs/collectives.md is the contract.
+shrink() at all remaining ranks and continue. docs/collectives-contract.md is the contract.
 """
 
 # mypy: disable-error-code="arg-type"

@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Groups for other languages: plain C over group.h, with the same contract; see docs/collectives.md. As in p2p/c_api.h,
-// a function that can fail returns a code of docs/errors.md, 0 for success, and fusewire_error() returns the text.
-// Times are in nanoseconds; 0 is the group's own timeout. Any thread; a thread that waits drives the idle reactor. Free
-// a group's tickets before the group, and the group before its endpoint.
+// Groups for other languages: plain C over group.h, with the same contract; see docs/collectives-contract.md. As in
+// p2p/c_api.h, a function that can fail returns a code of docs/errors.md, 0 for success, and fusewire_error() returns
+// the text. Times are in nanoseconds; 0 is the group's own timeout. Any thread; a thread that waits drives the idle
+// reactor. Free a group's tickets before the group, and the group before its endpoint.
 #pragma once
 
 #include <stddef.h>

@@ -4,7 +4,7 @@
 // continue. Home: its endpoint's reactor. Any thread may call these functions; those that wait, any thread but a home.
 // Owns: its operations, until their end; never the arrays. The endpoint outlives it.
 // Fails: each operation on its own, with a Status that names the rank at fault. After a death every operation fails,
-// until all survivors have called Shrink. See docs/collectives.md.
+// until all survivors have called Shrink. See docs/collectives-contract.md.
 #pragma once
 
 #include <cstddef>

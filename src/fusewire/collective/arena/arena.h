@@ -3,7 +3,7 @@
 // Home: each rank's Arena belongs to one thread at a time; ranks are processes, or threads of one. Owns: its mapping,
 // and the life lines it was given. Fails: with a Status that names the rank that died, was late, or made another call.
 // After a death or a missed deadline the arena is broken: every call fails, and the survivors make another arena.
-// Bytes that a peer writes are never trusted: they may spoil results, but not memory. See docs/collectives.md.
+// Bytes that a peer writes are never trusted: they may spoil results, but not memory. See docs/collectives-contract.md.
 #pragma once
 
 #include <cstddef>

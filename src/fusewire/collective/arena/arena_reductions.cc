@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The collectives that reduce, as steps between meetings; see docs/collectives.md for the picture.
+// The collectives that reduce, as steps between meetings; see docs/collectives-contract.md for the picture.
 #include "fusewire/collective/arena/arena_steps.h"
 
 #include <algorithm>
