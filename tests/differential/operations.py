@@ -126,7 +126,7 @@ class Operation:
 
 
 def fold(every: list[np.ndarray], op: str) -> np.ndarray:
-    """As docs/collectives-contract.md says: in the order of ranks, half precision combined as single and rounded once."""
+    """As docs/collectives-contract.md says: in the order of ranks, half precision as single, rounded once."""
     dtype = every[0].dtype
     wide = np.dtype(np.float32) if dtype.itemsize == 2 and dtype.kind not in "iu" else dtype
     sources = [each.astype(wide) for each in every]
