@@ -293,7 +293,6 @@ CLASSES_WITH_MORE_MEMBERS = {
     "src/fusewire/pipe/sender.h Sender": 21,
     "src/fusewire/reactor/doorbell.h Doorbell": 16,
     "src/fusewire/rpc/peer_calls.h ServerCall": 18,
-    "src/fusewire/tf/star/serve/part.h Part": 16,
     "src/fusewire/transport/loopback/stream.h Stream": 19,
     "src/fusewire/transport/shm/shm_connection.h ShmConnection": 16,
     "src/fusewire/transport/ucx/ucx_receiver.h UcxReceiver": 16,

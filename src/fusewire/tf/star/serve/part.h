@@ -32,6 +32,35 @@ using SessionPtr = std::shared_ptr<tensorflow::WorkerSession>;
 // shared_ptr: as graphs hold it.
 using PropertiesPtr = std::shared_ptr<const tensorflow::NodeProperties>;
 
+// The ends of a part: its arguments, of which the first come from the worker and the others were left by earlier parts;
+// and its results, of which the first go to the worker and the others are kept, here or by another task.
+class PartEnds {
+ public:
+  struct Kept {
+    uint32_t number = 0;
+    uint32_t takers = 0;
+    std::string holder;  // empty: here
+  };
+
+  // Each end has its own index, without gaps; ends towards the worker come first. Fails otherwise.
+  TfStatus Read(const tensorflow::Graph& graph, int nodes);
+
+  const std::vector<tensorflow::DataType>& args() const { return args_; }
+  const std::vector<tensorflow::DataType>& rets() const { return rets_; }
+  size_t given() const { return args_.size() - takes_.size(); }
+  size_t returned() const { return rets_.size() - keeps_.size(); }
+  const std::vector<uint32_t>& takes() const { return takes_; }
+  const std::vector<Kept>& keeps() const { return keeps_; }
+  // Another task keeps a result.
+  bool is_sending() const { return is_sending_; }
+
+ private:
+  std::vector<tensorflow::DataType> args_, rets_;
+  std::vector<uint32_t> takes_;  // by argument, from given() on
+  std::vector<Kept> keeps_;      // by result, from returned() on
+  bool is_sending_ = false;
+};
+
 class Part {
  public:
   struct Owner {
@@ -49,20 +78,7 @@ class Part {
   static bool NeedsSession(const tensorflow::GraphDef& graph);
 
   tensorflow::Device* device() const { return device_; }
-  // Of all arguments, and how many of them, the first, come from the worker; the others have been left by earlier
-  // parts.
-  const std::vector<tensorflow::DataType>& args() const { return args_; }
-  size_t given() const { return args_.size() - takes_.size(); }
-  const std::vector<uint32_t>& takes() const { return takes_; }
-  // Of the results, the first go to the worker; the others are kept, here or by another task.
-  size_t returned() const { return rets_.size() - keeps_.size(); }
-  struct Kept {
-    uint32_t number = 0;
-    uint32_t takers = 0;
-    std::string holder;  // empty: here
-  };
-  const std::vector<Kept>& keeps() const { return keeps_; }
-  bool is_sending() const { return is_sending_; }
+  const PartEnds& ends() const { return ends_; }
   // It ends soon, and does not wait: a reactor may run it.
   bool is_quick() const;
   // Calls `done` once, here or on another thread. `run` lives until then.
@@ -73,7 +89,6 @@ class Part {
   TfStatus Build(const tensorflow::RegisterGraphRequest& request);
   TfStatus Optimize(const tensorflow::OptimizerOptions& options);
   TfStatus MakeProgram();
-  TfStatus ReadEnds(int nodes);
   TfStatus MakeKernel(const PropertiesPtr& properties, tensorflow::OpKernel** kernel);
   void DropKernel(tensorflow::OpKernel* kernel);
   bool IsShared(const std::string& op) const;
@@ -82,10 +97,7 @@ class Part {
 
   const Owner owner_;
   tensorflow::Device* device_ = nullptr;
-  std::vector<tensorflow::DataType> args_, rets_;
-  std::vector<uint32_t> takes_;  // by argument, from given() on
-  std::vector<Kept> keeps_;      // by result, from returned() on
-  bool is_sending_ = false;
+  PartEnds ends_;
   std::unique_ptr<tensorflow::FunctionLibraryDefinition> definitions_;
   std::unique_ptr<tensorflow::ProcessFunctionLibraryRuntime> libraries_;
   tensorflow::FunctionLibraryRuntime* library_ = nullptr;

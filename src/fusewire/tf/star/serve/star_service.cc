@@ -48,7 +48,7 @@ class StarService::Incoming final : public rpc::RequestSink {
     if (run.is_traced) run_.collector = std::make_unique<tensorflow::StepStatsCollector>(&run_.stats);
     place_.device = lease_->part->device();
     landings_ = std::make_unique<TensorLandings>(sizes);
-    while (landings_->size() < lease_->part->given()) FUSEWIRE_TRY(landings_->Begin(&reader, place_));
+    while (landings_->size() < lease_->part->ends().given()) FUSEWIRE_TRY(landings_->Begin(&reader, place_));
     if (!reader.done()) return Status::Invalid("a request for a run with more than the part takes");
     return landings_->EndOfMessage();
   }
@@ -58,9 +58,9 @@ class StarService::Incoming final : public rpc::RequestSink {
   // After all tensors have landed. The first that can't be made, or does not match the part, is the run's error.
   TfStatus Finish(StepStore* store) {
     TF_RETURN_IF_ERROR(landings_->Finish(place_, &run_.args));
-    const std::vector<tensorflow::DataType>& types = part().args();
+    const std::vector<tensorflow::DataType>& types = part().ends().args();
     run_.args.resize(types.size());
-    TF_RETURN_IF_ERROR(store->Take(run_.step, part().takes(), part().given(), &run_.args));
+    TF_RETURN_IF_ERROR(store->Take(run_.step, part().ends().takes(), part().ends().given(), &run_.args));
     for (size_t i = 0; i < types.size(); ++i) {
       if (run_.args[i].dtype() != types[i])
         return absl::InvalidArgumentError("a tensor of another type than the part takes");
@@ -182,11 +182,11 @@ void StarService::Run(rpc::Request request, rpc::Reply reply) {
     return;
   }
   bool is_quick = incoming->part().is_quick();
-  if (is_quick && !incoming->part().is_sending()) {
+  if (is_quick && !incoming->part().ends().is_sending()) {
     incoming->part().Run(&incoming->run(), [&](const TfStatus& status) {
       TfStatus end = status;
       if (end.ok()) {
-        KeepResults(env_, incoming->part(), incoming->session(), &incoming->run(), &store_,
+        KeepResults(env_, incoming->part().ends(), incoming->session(), &incoming->run(), &store_,
                     [&end](const TfStatus& kept) { end = kept; });
       }
       incoming->Answer(&reply, end);
@@ -210,8 +210,8 @@ void StarService::Run(rpc::Request request, rpc::Reply reply) {
         running->incoming->Answer(&running->reply, status);
         return;
       }
-      KeepResults(env_, running->incoming->part(), running->incoming->session(), &running->incoming->run(), &store_,
-                  [running](const TfStatus& kept) { running->incoming->Answer(&running->reply, kept); });
+      KeepResults(env_, running->incoming->part().ends(), running->incoming->session(), &running->incoming->run(),
+                  &store_, [running](const TfStatus& kept) { running->incoming->Answer(&running->reply, kept); });
     });
   };
   if (is_quick) {

@@ -107,15 +107,15 @@ void SendTo(tensorflow::WorkerEnv* env, const std::string& task, const std::stri
 
 }  // namespace
 
-void KeepResults(tensorflow::WorkerEnv* env, const Part& part, const std::string& session, PartRun* run,
+void KeepResults(tensorflow::WorkerEnv* env, const PartEnds& ends, const std::string& session, PartRun* run,
                  StepStore* store, std::function<void(const TfStatus&)> done) {
   std::map<std::string, std::vector<KeptValue>> by_holder;
-  for (size_t i = 0; i < part.keeps().size(); ++i) {
-    const Part::Kept& kept = part.keeps()[i];
-    tensorflow::Tensor& result = run->rets[part.returned() + i];
+  for (size_t i = 0; i < ends.keeps().size(); ++i) {
+    const PartEnds::Kept& kept = ends.keeps()[i];
+    tensorflow::Tensor& result = run->rets[ends.returned() + i];
     by_holder[kept.holder].push_back(KeptValue{kept.number, kept.takers, std::move(result)});
   }
-  run->rets.resize(part.returned());
+  run->rets.resize(ends.returned());
   auto here = by_holder.find("");
   if (here != by_holder.end()) {
     store->Keep(run->step, session, std::move(here->second));
@@ -126,9 +126,9 @@ void KeepResults(tensorflow::WorkerEnv* env, const Part& part, const std::string
     return;
   }
   // shared_ptr: any of many ends may be the last.
-  auto ends = std::make_shared<KeptEnds>(by_holder.size(), std::move(done));
+  auto all = std::make_shared<KeptEnds>(by_holder.size(), std::move(done));
   for (auto& holder : by_holder) {
-    auto* call = new KeepCall(session, run->step, [ends](const TfStatus& status) { ends->One(status); });
+    auto* call = new KeepCall(session, run->step, [all](const TfStatus& status) { all->One(status); });
     TfStatus added;
     for (const KeptValue& value : holder.second) {
       if (added.ok()) added = call->Add(value);
