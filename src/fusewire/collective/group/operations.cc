@@ -288,12 +288,10 @@ void Operations::Attend(GroupOperation* operation) {
     work_.Add(operation);
     if (!work_.empty()) work_mail_.Post();
   }
-  while (const std::optional<int> rank = runner->TakeUnreached()) {
-    if (HasLeft(*rank)) {
-      Fail(operation, Status::Unavailable(seats_->RankText(*rank) + " has left the group"), true);
-    } else {
-      members_->AwaitPeer(seats_->SeatOfRank(*rank));
-    }
+  for (const int rank : runner->TakeUnreached()) {
+    if (HasLeft(rank))
+      return Fail(operation, Status::Unavailable(seats_->RankText(rank) + " has left the group"), true);
+    members_->AwaitPeer(seats_->SeatOfRank(rank));
   }
   if (operation->state == GroupOperation::State::kRunning && !runner->running())
     End(operation, operation->status.ok() ? runner->status() : operation->status);
