@@ -285,7 +285,6 @@ CIRCLES_LARGER = {}
 CLASSES_LARGER = {}
 CLASSES_WITH_MORE_MEMBERS = {
     "include/fusewire/rpc/call.h Call": 16,
-    "src/fusewire/collective/group/operations.h Operations": 18,
     "src/fusewire/p2p/peer_link.h PeerLink": 16,
     "src/fusewire/pipe/intake.h Intake": 17,
     "src/fusewire/pipe/link.h Link": 18,

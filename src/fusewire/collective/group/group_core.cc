@@ -125,11 +125,9 @@ void GroupCore::Close() {
 }
 
 void GroupCore::Begin(std::unique_ptr<GroupOperation> operation) {
-  if (operation->state == GroupOperation::State::kServed) {
-    operations_.TakeServed(std::move(operation));
-  } else {
-    operations_.Begin(std::move(operation));
-  }
+  if (operation->state == GroupOperation::State::kServed) return operations_.TakeServed(std::move(operation));
+  if (operation->left_ns == 0) operation->left_ns = TimeoutOf(operation->spec, options_);
+  operations_.Begin(std::move(operation));
 }
 
 void GroupCore::Cancel(uint64_t number, const Status& why) {
