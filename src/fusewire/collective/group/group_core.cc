@@ -103,9 +103,7 @@ void GroupCore::Publish() {
 void GroupCore::Break(const Status& why, bool tell) {
   if (!operations_.broken().ok() || closed_) return;
   if (lane_ != nullptr) lane_->Shut(why);
-  if (tell) {
-    members_.SendToAll(ControlMessage::Broken(seats_.epoch(), why));
-  }
+  if (tell) members_.SendToAll({.verb = ControlVerb::kBroken, .epoch = seats_.epoch(), .status = why});
   operations_.Break(why);
   state_.is_broken.store(true, std::memory_order_release);
 }
@@ -113,7 +111,7 @@ void GroupCore::Break(const Status& why, bool tell) {
 void GroupCore::Close() {
   FUSEWIRE_AT_HOME(home_);
   if (closed_) return;
-  members_.SendToAll(ControlMessage::Left(seats_.epoch()));
+  members_.SendToAll({.verb = ControlVerb::kLeft, .epoch = seats_.epoch()});
   const Status why = Status::Cancelled("the group was closed");
   survivors_.End(why);
   Break(why, false);
@@ -141,7 +139,7 @@ void GroupCore::SendFailed(uint32_t epoch, uint64_t turn, const Status& why) {
   Fingerprint place;
   place.epoch = static_cast<uint16_t>(epoch);
   place.turn = turn;
-  members_.SendToAll(ControlMessage::Failed(epoch, place, why));
+  members_.SendToAll({.verb = ControlVerb::kFailed, .epoch = epoch, .print = place, .status = why});
 }
 
 // ---- shrink ----

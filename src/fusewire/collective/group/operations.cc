@@ -414,7 +414,10 @@ void Operations::Fail(GroupOperation* operation, const Status& why, bool tell) {
       why.Phase(operation->print.Describe()).AgeMs((home_.now_ns() - operation->began_ns) / kMillisecondNs);
   order_.OnFailed(operation->print);
   if (tell && broken_.ok())
-    members_->SendToAll(ControlMessage::Failed(seats_->epoch(), operation->print, operation->status));
+    members_->SendToAll({.verb = ControlVerb::kFailed,
+                         .epoch = seats_->epoch(),
+                         .print = operation->print,
+                         .status = operation->status});
   failed_tags_.Add(operation->tag, operation->status);
   (void)early_.Take(operation->tag);
   ScheduleRunner* const runner = operation->runner.get();

@@ -38,7 +38,6 @@ Level BestLevel() {
 
 ReduceKernel FindKernel(Op op, Type type, Level level) {
   switch (level) {
-    case Level::kScalar: return FindScalar(op, type);
     case Level::kBase: return FindBase(op, type);
     case Level::kAvx2: return FindAvx2(op, type);
     case Level::kAvx512: return FindAvx512(op, type);
@@ -46,9 +45,9 @@ ReduceKernel FindKernel(Op op, Type type, Level level) {
   return nullptr;
 }
 
-Reducer::Reducer(const Reduction& reduction, Level level) : reduction_(reduction) {
+Reducer::Reducer(const Reduction& reduction) : reduction_(reduction) {
   FUSEWIRE_CHECK(CheckReduction(reduction).ok());
-  kernel_ = reduction.op == Op::kUser ? nullptr : FindKernel(reduction.op, reduction.type, level);
+  kernel_ = reduction.op == Op::kUser ? nullptr : FindKernel(reduction.op, reduction.type, BestLevel());
   FUSEWIRE_CHECK(kernel_ != nullptr || reduction.op == Op::kUser);
 }
 
@@ -64,16 +63,6 @@ void Reducer::Reduce(const ReduceCall& call) const {
   for (size_t s = 1; s < call.sources_count; ++s) {
     reduction_.user.combine(call.to, call.sources[s], call.count, reduction_.user.context);
   }
-}
-
-void Reducer::Reduce(void* to, const void* a, const void* b, size_t count) const {
-  const void* const sources[] = {a, b};
-  ReduceCall call;
-  call.to = to;
-  call.sources = sources;
-  call.sources_count = 2;
-  call.count = count;
-  Reduce(call);
 }
 
 void CopyPayload(void* to, const void* from, size_t bytes) {

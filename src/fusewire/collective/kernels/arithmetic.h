@@ -23,10 +23,8 @@ ReduceKernel FindKernel(Op op, Type type, Level level);
 // The kernel of a built-in op is looked up once; a user's function is called for each source in turn.
 class Reducer {
  public:
-  explicit Reducer(const Reduction& reduction, Level level = BestLevel());
+  explicit Reducer(const Reduction& reduction);
   void Reduce(const ReduceCall& call) const;
-  // to = a op b
-  void Reduce(void* to, const void* a, const void* b, size_t count) const;
 
   const Reduction& reduction() const { return reduction_; }
   size_t element_bytes() const { return SizeOf(reduction_.type); }

@@ -11,8 +11,6 @@
 #include <immintrin.h>
 #endif
 
-#include "fusewire/collective/kernels/find_kernel.h"
-#include "fusewire/collective/kernels/halves.h"
 #include "fusewire/collective/kernels/levels.h"
 
 namespace fusewire::collective {
@@ -259,7 +257,7 @@ struct FunctionOf<Op::kOr> : Or {};
 template <>
 struct FunctionOf<Op::kXor> : Xor {};
 
-// For find_kernel.h.
+// For levels.h.
 struct Vectors {
   template <class T>
   using Number = Plain<T>;

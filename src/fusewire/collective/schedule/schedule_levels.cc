@@ -117,7 +117,7 @@ void TwoLevelAllReduce(Builder* b) {
   const Blocks blocks = Blocks::Even(b->count(), lanes);
   std::vector<size_t> counts(mine.size(), 0);
   for (size_t lane = 0; lane < lanes; ++lane) counts[lane] = blocks.count(lane);
-  const Span own = index < lanes ? Output(blocks.at(index), blocks.count(index)) : Output(0, 0);
+  const Span own = index < lanes ? blocks.Of(Memory::kOutput, index) : Span();
   const bool one_host = hosts.count() == 1;
   Append(b, {CollectiveKind::kReduceScatter, Algorithm::kDirect, mine, 0, counts, false, one_host, Input(0, b->count()),
              own});
@@ -186,7 +186,7 @@ void TwoLevelReduce(Builder* b) {
 void TwoLevelAllGather(Builder* b) {
   const Hosts hosts(*b);
   const Blocks blocks(b->request().counts);
-  auto block = [&blocks](size_t rank) { return Output(blocks.at(rank), blocks.count(rank)); };
+  auto block = [&blocks](size_t rank) { return blocks.Of(Memory::kOutput, rank); };
   const size_t me = b->me();
   const size_t here = hosts.HostOf(me);
   b->Copy(0, block(me), Input(0, blocks.count(me)));
