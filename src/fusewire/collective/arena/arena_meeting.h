@@ -71,10 +71,10 @@ class ArenaMeeting {
   uint64_t stage() const { return stage_; }
   uint64_t next_stage() const { return stage_ + 1; }
   ArenaCounts& counts() { return counts_; }
+  const ArenaCounts& counts() const { return counts_; }
 
   // Shows this rank's part, waits until all ranks have shown theirs, and compares their calls.
   Status Meet(const ArenaCall& call, int64_t deadline_ns);
-  Status Decline(Code why, int64_t deadline_ns);
   // Another rank's memory could not be read: has it ended? If not, why. Either breaks the arena.
   Status FailToRead(int rank, const ArenaCall& call, const Status& why);
   void Close();

@@ -23,7 +23,6 @@
 #include "fusewire/collective/group/call_order.h"
 #include "fusewire/collective/group/control_message.h"
 #include "fusewire/collective/group/group_operation.h"
-#include "fusewire/collective/group/group_tags.h"
 #include "fusewire/collective/group/members.h"
 #include "fusewire/collective/group/operation_table.h"
 #include "fusewire/collective/group/recording.h"
