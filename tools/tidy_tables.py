@@ -124,8 +124,8 @@ CALLS = [
             "src/fusewire/observe/port.": "it answers while every reactor is blocked",
             "src/fusewire/transport/dialing.cc": "the system's resolver blocks; it does so on a thread of its own",
             "src/fusewire/collective/group/arena_lane.": "meetings in an arena block; what has no waiter blocks here",
-            "src/fusewire/tf/server/step_limit.cc": "a cancel runs TensorFlow's callbacks, which no reactor waits for",
-            "src/fusewire/tf/star/serve/end_thread.": "the end of a part may wait for TensorFlow's pool",
+            "src/fusewire/tf/server/session.cc": "a cancel runs TensorFlow's callbacks, which no reactor waits for",
+            "src/fusewire/tf/star/serve/part.": "the end of a part may wait for TensorFlow's pool",
         },
     ),
     (

@@ -18,7 +18,7 @@
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/peer/marks.h"
-#include "fusewire/tf/profile/trace.h"
+#include "fusewire/tf/profile/profiler.h"
 
 namespace fusewire::tf {
 namespace {

@@ -20,8 +20,8 @@
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/bridge/tensor.h"
+#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/keys.h"
-#include "fusewire/tf/peer/methods.h"
 
 namespace fusewire::tf {
 

@@ -10,7 +10,6 @@
 #include "fusewire/base/check.h"
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/heads/varint.h"
-#include "fusewire/tf/peer/methods.h"
 
 namespace fusewire::tf {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <tensorflow/core/distributed_runtime/worker_interface.h>
 #include "fusewire/tf/bridge/compat.h"
-#include "fusewire/tf/peer/methods.h"
+#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/receive/step_context.h"
 
 namespace fusewire::tf {

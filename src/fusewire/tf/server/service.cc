@@ -19,7 +19,6 @@
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/peer/measure.h"
-#include "fusewire/tf/peer/methods.h"
 #include "fusewire/tf/provide/provider.h"
 #include "fusewire/tf/server/wire_call.h"
 

@@ -8,8 +8,8 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/base/mutex.h"
+#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/heads/varint.h"
-#include "fusewire/tf/peer/methods.h"
 
 namespace fusewire::tf {
 namespace {

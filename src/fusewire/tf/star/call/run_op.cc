@@ -23,13 +23,12 @@
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"
+#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/marks.h"
-#include "fusewire/tf/peer/methods.h"
 #include "fusewire/tf/peer/peer.h"
-#include "fusewire/tf/profile/trace.h"
+#include "fusewire/tf/profile/profiler.h"
 #include "fusewire/tf/receive/rendezvous.h"
 #include "fusewire/tf/star/call/recording.h"
-#include "fusewire/tf/star/words.h"
 
 namespace fusewire::tf {
 namespace {

@@ -7,9 +7,11 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -18,11 +20,31 @@
 #include <tensorflow/core/distributed_runtime/worker_env.h>
 #include <tensorflow/core/distributed_runtime/worker_session.h>
 #include <tensorflow/core/protobuf/worker.pb.h>
+#include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
-#include "fusewire/tf/star/serve/end_thread.h"
 #include "fusewire/tf/star/serve/program.h"
 
 namespace fusewire::tf {
+
+// A thread that destroys objects whose destructors may wait, for threads that must not: a pool's, a reactor's. It
+// starts with the first object. Home: any thread. Owns: the thread, and the objects that were left to it.
+class EndThread {
+ public:
+  EndThread() = default;
+  ~EndThread();  // waits until all objects are destroyed
+  EndThread(const EndThread&) = delete;
+
+  void Leave(std::function<void()> end);
+
+ private:
+  void Work();
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::function<void()>> ends_ FUSEWIRE_GUARDED_BY(mutex_);
+  bool is_closing_ FUSEWIRE_GUARDED_BY(mutex_) = false;
+  std::thread thread_ FUSEWIRE_GUARDED_BY(mutex_);
+};
 
 class Part;
 // shared_ptr: a run may outlast the registration.
