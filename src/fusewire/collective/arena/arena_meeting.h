@@ -34,9 +34,7 @@ struct ArenaCall {
   static ArenaCall Declined(Code why) { return {kDeclined, static_cast<uint64_t>(why)}; }
   // Why a call fails that this one is compared with.
   Code CodeOfDifference() const;
-  bool operator==(const ArenaCall& other) const {
-    return kind_op_type_root == other.kind_op_type_root && amount == other.amount;
-  }
+  bool operator==(const ArenaCall& other) const = default;
   // "all-reduce sum of 12 f32"
   std::string Describe() const;
   // What its rank does: "wants all-reduce sum of 12 f32"

@@ -19,19 +19,6 @@ size_t LargestOf(const std::vector<size_t>& bytes, size_t me) {
   return largest;
 }
 
-std::vector<size_t> StartsOf(const std::vector<size_t>& bytes) {
-  std::vector<size_t> starts(bytes.size(), 0);
-  for (size_t rank = 1; rank < bytes.size(); ++rank) starts[rank] = starts[rank - 1] + bytes[rank - 1];
-  return starts;
-}
-
-std::vector<size_t> BytesOf(const std::vector<size_t>& counts, size_t element) {
-  std::vector<size_t> bytes;
-  bytes.reserve(counts.size());
-  for (const size_t count : counts) bytes.push_back(count * element);
-  return bytes;
-}
-
 void CopyPieces(const Pieces& from, const Pieces& to) {
   PieceCursor read(from), write(to);
   CopyAcross(&read, 0, &write, 0, to.bytes(), false);

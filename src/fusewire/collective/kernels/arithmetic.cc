@@ -51,18 +51,15 @@ Reducer::Reducer(const Reduction& reduction) : reduction_(reduction) {
   FUSEWIRE_CHECK(kernel_ != nullptr || reduction.op == Op::kUser);
 }
 
-void Reducer::Reduce(const ReduceCall& call) const {
-  FUSEWIRE_DCHECK(call.sources_count > 0);
-  FUSEWIRE_DCHECK(call.divisor > 0);
-  FUSEWIRE_DCHECK(call.divisor == 1 || averages());
-  if (kernel_ != nullptr) return kernel_(call);
+void Reducer::Reduce(void* to, const void* const* sources, size_t sources_count, size_t count, uint64_t ranks) const {
+  FUSEWIRE_DCHECK(sources_count > 0);
+  FUSEWIRE_DCHECK(ranks > 0);
+  if (kernel_ != nullptr)
+    return kernel_({to, sources, sources_count, count, reduction_.op == Op::kAverage ? ranks : 1});
   // The others are combined into the first source, so `to` must not be one of them.
-  const size_t bytes = call.count * element_bytes();
-  for (size_t s = 1; s < call.sources_count; ++s) FUSEWIRE_CHECK(call.to != call.sources[s]);
-  if (call.to != call.sources[0]) CopyPayload(call.to, call.sources[0], bytes);
-  for (size_t s = 1; s < call.sources_count; ++s) {
-    reduction_.user.combine(call.to, call.sources[s], call.count, reduction_.user.context);
-  }
+  for (size_t s = 1; s < sources_count; ++s) FUSEWIRE_CHECK(to != sources[s]);
+  if (to != sources[0]) CopyPayload(to, sources[0], count * element_bytes());
+  for (size_t s = 1; s < sources_count; ++s) reduction_.user.combine(to, sources[s], count, reduction_.user.context);
 }
 
 void CopyPayload(void* to, const void* from, size_t bytes) {

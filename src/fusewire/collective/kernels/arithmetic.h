@@ -24,11 +24,11 @@ ReduceKernel FindKernel(Op op, Type type, Level level);
 class Reducer {
  public:
   explicit Reducer(const Reduction& reduction);
-  void Reduce(const ReduceCall& call) const;
+  // `ranks`: how many are in the result, if it is of all; an average is divided by it. Otherwise 1.
+  void Reduce(void* to, const void* const* sources, size_t sources_count, size_t count, uint64_t ranks) const;
 
   const Reduction& reduction() const { return reduction_; }
   size_t element_bytes() const { return SizeOf(reduction_.type); }
-  bool averages() const { return reduction_.op == Op::kAverage; }
 
  private:
   Reduction reduction_;

@@ -174,12 +174,7 @@ TEST(Arithmetic, AUsersFunctionIsCalledInTheOrderOfTheSources) {
   const int32_t one[] = {1, 4}, two[] = {2, 5}, three[] = {3, 6};
   const void* const sources[] = {one, two, three};
   int32_t to[2];
-  ReduceCall call;
-  call.to = to;
-  call.sources = sources;
-  call.sources_count = 3;
-  call.count = 2;
-  Reducer(reduction).Reduce(call);
+  Reducer(reduction).Reduce(to, sources, 3, 2, 1);
   EXPECT_EQ(to[0], 123);
   EXPECT_EQ(to[1], 456);
 }

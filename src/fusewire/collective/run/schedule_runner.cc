@@ -306,13 +306,8 @@ std::optional<size_t> StepWork::DoFirst(size_t bytes_max, size_t* spent) {
     if (step.what == Step::Do::kCopy) {
       CopyPayload(to, sources_[0], run);
     } else {
-      ReduceCall call;
-      call.to = to;
-      call.sources = sources_.data();
-      call.sources_count = sources_.size();
-      call.count = run / element_bytes;
-      call.divisor = step.last && reducer_->averages() ? static_cast<uint64_t>(compiled_.request().ranks) : 1;
-      reducer_->Reduce(call);
+      const uint64_t ranks = step.last ? static_cast<uint64_t>(compiled_.request().ranks) : 1;
+      reducer_->Reduce(to, sources_.data(), sources_.size(), run / element_bytes, ranks);
     }
     done_ += run;
     FUSEWIRE_DCHECK(done_ <= bytes);
