@@ -18,8 +18,8 @@
 #include "fusewire/tf/bridge/tensor.h"
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/marks.h"
-#include "fusewire/tf/peer/measure.h"
 #include "fusewire/tf/provide/provider.h"
+#include "fusewire/tf/server/inquiry.h"
 #include "fusewire/tf/server/wire_call.h"
 
 namespace fusewire::tf {
