@@ -6,11 +6,8 @@
 // Bytes that a peer writes are never trusted: they may spoil results, but not memory. See docs/collectives.md.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "fusewire/base/status.h"
 #include "fusewire/collective/arena/arena_meeting.h"

@@ -6,7 +6,6 @@
 // rank has reached; another rank is at most one ahead.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -2,7 +2,6 @@
 #include "fusewire/collective/group/call_order.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/random.h"

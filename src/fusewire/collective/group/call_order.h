@@ -4,7 +4,6 @@
 // never. Turns below turn_ have ended, are under way, or are in skipped_, which holds turns that are still to come.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>

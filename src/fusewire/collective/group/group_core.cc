@@ -6,7 +6,6 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/reactor/cancel.h"
-#include "fusewire/reactor/completion.h"
 
 namespace fusewire::collective {
 namespace {

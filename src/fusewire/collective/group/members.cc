@@ -2,9 +2,6 @@
 #include "fusewire/collective/group/members.h"
 
 #include <algorithm>
-#include <utility>
-
-#include "fusewire/base/check.h"
 
 namespace fusewire::collective {
 namespace {

@@ -2,10 +2,7 @@
 #include "fusewire/collective/group/operations.h"
 
 #include <algorithm>
-#include <utility>
-#include <vector>
 
-#include "fusewire/base/check.h"
 #include "fusewire/collective/schedule/choice.h"
 
 namespace fusewire::collective {

@@ -9,7 +9,6 @@
 #endif
 
 #include "fusewire/base/check.h"
-#include "fusewire/collective/kernels/levels.h"
 
 namespace fusewire::collective {
 namespace {

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/collective/kernels/spec.h"
 
-#include <cstdint>
 #include <string>
 
 #include "fusewire/base/check.h"

@@ -1,8 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/collective/kernels/types.h"
 
-#include <string>
-
 namespace fusewire::collective {
 
 std::string TypeName(Type type) {

@@ -7,8 +7,6 @@
 #include <map>
 #include <utility>
 
-#include "fusewire/base/check.h"
-
 namespace fusewire::collective {
 namespace {
 

@@ -5,8 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "fusewire/base/check.h"
-
 namespace fusewire::collective {
 namespace {
 

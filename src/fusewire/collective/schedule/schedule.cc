@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <string>
-#include <vector>
 
 #include "fusewire/base/check.h"
 #include "fusewire/collective/schedule/schedule_builder.h"

@@ -2,7 +2,6 @@
 // Schedules that only move bytes.
 #include <algorithm>
 #include <cstddef>
-#include <vector>
 
 #include "fusewire/collective/schedule/schedule_builder.h"
 

@@ -3,9 +3,7 @@
 
 #include <sys/mman.h>
 
-#include <cstring>
 #include <memory>
-#include <string>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
@@ -13,12 +11,9 @@
 #include <tensorflow/core/common_runtime/copy_tensor.h>
 #include <tensorflow/core/common_runtime/dma_helper.h>
 #include <tensorflow/core/framework/dataset.pb.h>
-#include <tensorflow/core/framework/tensor.h>
-#include <tensorflow/core/framework/tensor.pb.h>
 #include <tensorflow/core/framework/tensor_shape.h>
 #include <tensorflow/core/framework/types.h>
 #include "fusewire/base/check.h"
-#include "fusewire/tf/heads/receives.h"
 
 namespace fusewire::tf {
 

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <optional>
-#include <utility>
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/common_runtime/dma_helper.h>

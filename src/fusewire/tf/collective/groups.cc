@@ -2,14 +2,12 @@
 #include "fusewire/tf/collective/groups.h"
 
 #include <algorithm>
-#include <atomic>
 #include <set>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
-#include "fusewire/base/mutex.h"
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/status.h"

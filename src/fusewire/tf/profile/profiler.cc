@@ -6,7 +6,6 @@
 #include <queue>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/platform/env_time.h>

@@ -12,7 +12,6 @@
 #include <tensorflow/core/distributed_runtime/tensor_coding.h>
 #include <tensorflow/core/distributed_runtime/worker_session.h>
 #include "fusewire/base/check.h"
-#include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/peer/marks.h"
 

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include <absl/strings/match.h>

@@ -8,7 +8,6 @@
 #include <tensorflow/core/platform/logging.h>
 
 #include "fusewire/tf/bridge/status.h"
-#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/server/wire_call.h"
 

@@ -3,22 +3,18 @@
 
 #include <pthread.h>
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <optional>
 #include <set>
 #include <thread>
 #include <unordered_map>
-#include <utility>
 
 #include <absl/strings/str_cat.h>
-#include <tensorflow/core/distributed_runtime/call_options.h>
 #include <tensorflow/core/distributed_runtime/message_wrappers.h>
 #include <tensorflow/core/protobuf/debug.pb.h>
 #include <tensorflow/core/protobuf/rewriter_config.pb.h>
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
-#include "fusewire/base/mutex.h"
 #include "fusewire/observe/event.h"
 #include "fusewire/tf/fuse/passes.h"
 

@@ -9,7 +9,6 @@
 
 #include "fusewire/observe/event.h"
 #include "fusewire/tf/peer/fused.h"
-#include "fusewire/tf/provide/provider.h"
 #include "fusewire/tf/receive/rendezvous.h"
 #include "fusewire/tf/server/wire_call.h"
 

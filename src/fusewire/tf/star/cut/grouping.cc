@@ -3,17 +3,14 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <set>
 #include <tuple>
 #include <utility>
 
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
-#include <tensorflow/core/framework/types.h>
 #include <tensorflow/core/graph/control_flow.h>
 #include <tensorflow/core/util/device_name_utils.h>
 #include "fusewire/base/check.h"
-#include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/star/cut/straighten.h"
 
 namespace fusewire::tf {

@@ -12,7 +12,6 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <unordered_map>
 #include <vector>
 
 #include <tensorflow/core/common_runtime/executor.h>

@@ -9,7 +9,6 @@
 #include <tensorflow/core/distributed_runtime/session_mgr.h>
 #include "fusewire/base/check.h"
 #include "fusewire/reactor/reactor.h"
-#include "fusewire/tf/peer/marks.h"
 
 namespace fusewire::tf {
 namespace {

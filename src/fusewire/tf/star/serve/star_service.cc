@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/star/serve/star_service.h"
 
-#include <string>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
@@ -15,7 +14,6 @@
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/profile/profiler.h"
-#include "fusewire/tf/star/serve/values.h"
 
 namespace fusewire::tf {
 

@@ -1,15 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/star/serve/values.h"
 
-#include <atomic>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/distributed_runtime/session_mgr.h>
 #include "fusewire/base/check.h"
-#include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/marks.h"
