@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Collectives from Python, and what a flight recorder notes of them: the extension fusewire._lib._calls, against the
-// limited C API of Python 3.10, so that one file serves every later version. A small collective costs a tenth of what it
-// does through ctypes.
+// limited C API of Python 3.10, so that one file serves every later version. A small collective costs a tenth of its
+// price through ctypes.
 // Home: the calling thread, which holds the interpreter's lock except while it waits. Owns: the notes; the group, its
 // tickets and plans are Python's. Fails: with the code of the C API; kNotServed: nothing was done, since the group is
 // closed or belongs to the process that this one was forked from, or run() does not know such an array.
