@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Schedules that only move bytes.
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 
 #include "fusewire/collective/schedule/schedule_builder.h"
@@ -62,9 +63,7 @@ void Chain(Builder* b) {
 void AppendBinomialDown(Builder* b) {
   const size_t number = b->Before(b->me(), b->root());
   const Span all = Output(0, b->count());
-  size_t top = 1;
-  while (top < b->n()) top *= 2;
-  for (size_t distance = top / 2; distance > 0; distance /= 2) {
+  for (size_t distance = std::bit_ceil(b->n()) / 2; distance > 0; distance /= 2) {
     const size_t stage = b->Next();
     if (number % (2 * distance) == 0 && number + distance < b->n()) b->Send(stage, b->After(b->me(), distance), all);
     if (number % (2 * distance) == distance) b->Receive(stage, b->Before(b->me(), distance), all);

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Schedules that reduce. If two ranks exchange partial results, the lower rank's comes first on both, so that both get
 // the same bits.
+#include <bit>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -55,14 +56,11 @@ void ExchangeAndReduce(Builder* b, size_t peer, Span sent, Span kept, bool last)
 // Only pow2 ranks take part, the largest power of two up to n. In each of the first pairs of ranks, the even rank sends
 // its array to the odd one first, and gets the result afterwards.
 struct Fold {
-  size_t pow2 = 1;
-  size_t extra = 0;
+  size_t pow2, extra;
   bool takes_part = true;
   size_t number = 0;  // among those that take part
 
-  explicit Fold(const Builder& b) {
-    while (pow2 * 2 <= b.n()) pow2 *= 2;
-    extra = b.n() - pow2;
+  explicit Fold(const Builder& b) : pow2(std::bit_floor(b.n())), extra(b.n() - pow2) {
     takes_part = b.me() >= 2 * extra || b.me() % 2 == 1;
     number = b.me() < 2 * extra ? b.me() / 2 : b.me() - extra;
   }

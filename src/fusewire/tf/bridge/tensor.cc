@@ -129,8 +129,6 @@ TfStatus CheckTensor(const TensorProto& proto, int depth) {
 // A protobuf of up to this size travels in the head.
 constexpr size_t kHeadBytesMax = 16 * 1024;
 
-constexpr uint8_t kControl = 0, kRaw = 1, kStrings = 3, kProto = 5;  // each inline; plus one: a segment follows
-
 TfStatus NoMemory(uint64_t bytes) {
   return absl::ResourceExhaustedError(absl::StrCat("no memory for a tensor of ", bytes, " bytes that a peer sends"));
 }
@@ -154,21 +152,11 @@ bool IsControl(const Tensor& tensor) {
   return tensor.dtype() == tensorflow::DT_FLOAT && tensor.dims() == 1 && tensor.dim_size(0) == 0;
 }
 
-void AppendDescription(const Tensor& tensor, uint8_t form, std::string* head) {
+void AppendDescription(const Tensor& tensor, TensorForm form, std::string* head) {
   head->push_back(static_cast<char>(form));
   AppendVarint(head, static_cast<uint64_t>(tensor.dtype()));
   AppendVarint(head, static_cast<uint64_t>(tensor.dims()));
-  FUSEWIRE_DCHECK(form <= kTensorFormMax);
   for (int i = 0; i < tensor.dims(); ++i) AppendVarint(head, static_cast<uint64_t>(tensor.dim_size(i)));
-}
-
-void AppendContent(Buffer content, std::string* head, Buffers* body, bool is_inline) {
-  AppendVarint(head, content.size());
-  if (is_inline) {
-    head->append(reinterpret_cast<const char*>(content.bytes().data), content.size());
-  } else {
-    body->push_back(std::move(content));
-  }
 }
 
 Buffer Own(std::string text) {
@@ -234,26 +222,25 @@ Buffer WrapTensor(const Tensor& tensor) {
 
 TfStatus AppendTensor(const Tensor& tensor, std::string* head, Buffers* body) {
   if (IsControl(tensor)) {
-    head->push_back(static_cast<char>(kControl));
+    head->push_back(static_cast<char>(TensorForm::kControl));
     return TfStatus();
   }
   if (tensorflow::DataTypeCanUseMemcpy(tensor.dtype())) {
     auto content = tensor.tensor_data();
     if (content.size() <= kInlineBytesMax) {
-      AppendDescription(tensor, kRaw, head);
+      AppendDescription(tensor, TensorForm::kRawInline, head);
       head->append(content.data(), content.size());
     } else {
-      AppendDescription(tensor, kRaw + 1, head);
+      AppendDescription(tensor, TensorForm::kRaw, head);
       body->push_back(WrapTensor(tensor));
     }
     return TfStatus();
   }
-  uint8_t form = kStrings;
+  const bool is_string = tensor.dtype() == tensorflow::DT_STRING;
   Buffer content;
-  if (tensor.dtype() == tensorflow::DT_STRING) {
+  if (is_string) {
     content = Own(EncodeStrings(tensor));
   } else {
-    form = kProto;
     tensorflow::TensorProto proto;
     tensor.AsProtoTensorContent(&proto);
     std::string text;
@@ -263,9 +250,15 @@ TfStatus AppendTensor(const Tensor& tensor, std::string* head, Buffers* body) {
     }
     content = Own(std::move(text));
   }
-  bool is_inline = content.size() <= kInlineBytesMax;
-  AppendDescription(tensor, is_inline ? form : form + 1, head);
-  AppendContent(std::move(content), head, body, is_inline);
+  if (content.size() <= kInlineBytesMax) {
+    AppendDescription(tensor, is_string ? TensorForm::kStringsInline : TensorForm::kProtoInline, head);
+    AppendVarint(head, content.size());
+    head->append(reinterpret_cast<const char*>(content.bytes().data), content.size());
+  } else {
+    AppendDescription(tensor, is_string ? TensorForm::kStrings : TensorForm::kProto, head);
+    AppendVarint(head, content.size());
+    body->push_back(std::move(content));
+  }
   return TfStatus();
 }
 
