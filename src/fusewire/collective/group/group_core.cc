@@ -145,10 +145,8 @@ void GroupCore::SendFailed(uint32_t epoch, uint64_t turn, const Status& why) {
 
 void GroupCore::BeginShrink(int64_t timeout_ns, Done done) {
   FUSEWIRE_AT_HOME(home_);
-  if (closed_ || survivors_.busy()) {
-    done(closed_ ? Status::Cancelled("the group is closed") : Status::Invalid("the group is shrinking already"));
-    return;
-  }
+  if (closed_ || survivors_.busy())
+    return done(closed_ ? Status::Cancelled("the group is closed") : Status::Invalid("the group is shrinking already"));
   Break(Status::Unavailable(seats_.RankText(seats_.rank()) + " has asked to shrink the group")
             .Next("call Shrink at all ranks that are left"),
         true);

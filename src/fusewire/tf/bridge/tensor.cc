@@ -382,21 +382,12 @@ void TensorLanding::Finish(const TensorPlace& place, std::function<void(const Tf
   bool is_encoded = form_ == TensorForm::kStrings || form_ == TensorForm::kProto;
   if (is_encoded) {
     TfStatus decoded = Decode(place);
-    if (!decoded.ok()) {
-      done(decoded, Tensor());
-      return;
-    }
+    if (!decoded.ok()) return done(decoded, Tensor());
   }
-  if (!on_device_ || tensor_.NumElements() == 0) {
-    done(TfStatus(), tensor_);
-    return;
-  }
+  if (!on_device_ || tensor_.NumElements() == 0) return done(TfStatus(), tensor_);
   auto on_host = std::make_shared<Tensor>(std::move(tensor_));
   auto on_device = std::make_shared<Tensor>(place.device->GetAllocator(place.attributes), type_, shape_);
-  if (!on_device->IsInitialized()) {
-    done(NoMemory(on_host->TotalBytes()), Tensor());
-    return;
-  }
+  if (!on_device->IsInitialized()) return done(NoMemory(on_host->TotalBytes()), Tensor());
   // shared_ptr: the copy ends on the device's own thread, long after this returns.
   tensorflow::CopyTensor::ViaDMA(
       "fusewire", nullptr, place.context, place.device, place.device, HostForDevice(), place.attributes, on_host.get(),

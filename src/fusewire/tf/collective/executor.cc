@@ -99,10 +99,7 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
     }
     collective::CollectiveSpec wanted;
     TfStatus sane = Describe(params, &wanted);
-    if (!sane.ok()) {
-      done(sane);
-      return;
-    }
+    if (!sane.ok()) return done(sane);
     TraceMe trace([this] { return Traced("fusewire collective"); }, kTraceLevel);
     Ref();  // until its end
     done_ = std::move(done);
@@ -262,10 +259,7 @@ void CollectiveExecutor::CompleteParamsAsync(const tensorflow::DeviceAttributes&
                                              tensorflow::StatusCallback done) {
   BaseCollectiveExecutor::CompleteParamsAsync(
       device, params, cancellation, [this, params, done = std::move(done)](const TfStatus& status) {
-        if (!status.ok() || !CanServe(*params)) {
-          done(status);
-          return;
-        }
+        if (!status.ok() || !CanServe(*params)) return done(status);
         groups_->Find(params->group, params->default_rank,
                       [params, done](const TfStatus& found, const GroupPtr& group) {
                         if (group != nullptr) params->instance.impl_details.collective_name = kName;

@@ -107,20 +107,12 @@ void Inquiries::MeasureWayTo(const std::string& task, std::function<void(std::st
   Ways ways;
   TfStatus found = target.empty() ? absl::NotFoundError(absl::StrCat("its cluster has no task ", task))
                                   : options_.find(target, &ways);
-  if (!found.ok()) {
-    answer(ErrorJson(std::string(found.message())));
-    return;
-  }
+  if (!found.ok()) return answer(ErrorJson(std::string(found.message())));
   ways.peer->Route(ways.side, [this, answer = std::move(answer)](const TfStatus& status, ChannelPtr channel) {
-    if (channel == nullptr) {
-      answer(ErrorJson(status.ok() ? "no data port: between the two tasks everything goes over gRPC"
-                                   : std::string(status.message())));
-      return;
-    }
-    if (is_measuring_.exchange(true)) {
-      answer(ErrorJson("busy: it is measuring its way to another task"));
-      return;
-    }
+    if (channel == nullptr)
+      return answer(ErrorJson(status.ok() ? "no data port: between the two tasks everything goes over gRPC"
+                                          : std::string(status.message())));
+    if (is_measuring_.exchange(true)) return answer(ErrorJson("busy: it is measuring its way to another task"));
     Measure(std::move(channel), [this, answer](const Status& ended, const Measured& measured) {
       is_measuring_ = false;
       answer(ended.ok() ? MeasuredJson(measured) : ErrorJson(ended.ToString()));
@@ -235,14 +227,8 @@ rpc::Method EchoMethod() {
           [](const rpc::Request& request, rpc::Reply reply) {
             uint64_t bytes = 0;
             Status read = DecodeEcho(request.head, !request.body.empty(), &bytes);
-            if (!read.ok()) {
-              reply.Send(std::move(read));
-              return;
-            }
-            if (bytes > kBulkBytes) {
-              reply.Send(Status(Code::kInvalid, "an echo of more than 8 MiB"));
-              return;
-            }
+            if (!read.ok()) return reply.Send(std::move(read));
+            if (bytes > kBulkBytes) return reply.Send(Status(Code::kInvalid, "an echo of more than 8 MiB"));
             Buffers body;
             if (bytes > 0) body.push_back(Buffer::WrapReadOnly(ConstBytes(Block().data, bytes), nullptr, nullptr));
             const std::string wire = request.peer->wire;

@@ -198,28 +198,19 @@ class Client final : public eager::EagerClient {
   void EnqueueAsync(CallOptions* options, const eager::EnqueueRequest* request, eager::EnqueueResponse* response,
                     StatusCallback done) override {
     TfStatus sane = Check(target_, *request);
-    if (!sane.ok()) {
-      done(sane);
-      return;
-    }
+    if (!sane.ok()) return done(sane);
     grpc_->EnqueueAsync(options, request, response, Held(std::move(done)));
   }
   void StreamingEnqueueAsync(bool is_streaming, CallOptions* options, const eager::EnqueueRequest* request,
                              eager::EnqueueResponse* response, StatusCallback done) override {
     TfStatus sane = Check(target_, *request);
-    if (!sane.ok()) {
-      done(sane);
-      return;
-    }
+    if (!sane.ok()) return done(sane);
     grpc_->StreamingEnqueueAsync(is_streaming, options, request, response, Held(std::move(done)));
   }
   void RunComponentFunctionAsync(CallOptions* options, const eager::RunComponentFunctionRequest* request,
                                  eager::RunComponentFunctionResponse* response, StatusCallback done) override {
     TfStatus sane = Check(target_, request->operation());
-    if (!sane.ok()) {
-      done(sane);
-      return;
-    }
+    if (!sane.ok()) return done(sane);
     grpc_->RunComponentFunctionAsync(options, request, response, Held(std::move(done)));
   }
 

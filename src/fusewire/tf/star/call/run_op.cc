@@ -297,14 +297,9 @@ class Running final : public rpc::Call {
       if (placement_->channel == channel_) id = placement_->id;
       mark = placement_->mark;
     }
-    if (id != 0) {
-      Go(id, mark);
-      return;
-    }
-    if (++placed_ > kPlacedMax) {
-      End(absl::AbortedError("a parameter server forgets a part of a graph as soon as it is placed"));
-      return;
-    }
+    if (id != 0) return Go(id, mark);
+    if (++placed_ > kPlacedMax)
+      return End(absl::AbortedError("a parameter server forgets a part of a graph as soon as it is placed"));
     PlacePart();
   }
 
@@ -326,10 +321,7 @@ class Running final : public rpc::Call {
       FUSEWIRE_DCHECK(placing_ != nullptr);
       placing_ = nullptr;
     }
-    if (!status.ok()) {
-      End(status);
-      return;
-    }
+    if (!status.ok()) return End(status);
     const std::string runner = ShortTask(placement_->task);
     const Mark mark = MarkRun(observe::Kind::kRunOut, placement_->own_task, runner, placement_->name, runner, id);
     {
@@ -342,10 +334,7 @@ class Running final : public rpc::Call {
   }
 
   void Go(uint64_t id, const Mark& mark) {
-    if (cancel_.has_come()) {
-      End(absl::CancelledError("the step was cancelled"));
-      return;
-    }
+    if (cancel_.has_come()) return End(absl::CancelledError("the step was cancelled"));
     FUSEWIRE_DCHECK(id != 0);
     FUSEWIRE_DCHECK(body.empty());  // an earlier attempt has sent its body
     TraceMe trace([this] { return Traced("fusewire run part"); }, kTraceLevel);
@@ -368,10 +357,7 @@ class Running final : public rpc::Call {
     if (RecordsCalls()) RecordRun(channel_->address(), id, text_, body);
     GlobalCounters().Add(&Counters::calls_out);
     bool is_only_one = runs_under_way.fetch_add(1, std::memory_order_acq_rel) == 0;
-    if (!is_only_one || !MayWait()) {
-      channel_->client().Start(this);
-      return;
-    }
+    if (!is_only_one || !MayWait()) return channel_->client().Start(this);
     reactor::Completion answered;
     answered_ = &answered;
     channel_->client().StartAndWait(this, &answered);
@@ -392,10 +378,7 @@ class Running final : public rpc::Call {
 
   void OnDone(Status status) override {
     FUSEWIRE_AT_HOME(channel_->client().home());
-    if (answered_ == nullptr) {
-      Ended(std::move(status));
-      return;
-    }
+    if (answered_ == nullptr) return Ended(std::move(status));
     answered_->Done(std::move(status));
   }
 
@@ -414,10 +397,7 @@ class Running final : public rpc::Call {
       return;
     }
     if (status.ok() && !answer_.was_read()) status = answer_.Read(ConstBytes(reply_head), nullptr);
-    if (!status.ok()) {
-      End(WithTarget(ToTf(status), channel_->target(), "RunPart"));
-      return;
-    }
+    if (!status.ok()) return End(WithTarget(ToTf(status), channel_->target(), "RunPart"));
     TfStatus end = answer_.Finish(placement_->task);
     if (end.ok() && placement_->taken > 0) step_->Taken(placement_->taken);
     End(end);

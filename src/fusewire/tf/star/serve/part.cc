@@ -284,10 +284,7 @@ void Part::Measured(int64_t ns) {
 void Part::Run(PartRun* run, std::function<void(const TfStatus&)> done) {
   FUSEWIRE_CHECK(program_ != nullptr || executor_ != nullptr);
   FUSEWIRE_DCHECK(run->args.size() == ends_.args().size());
-  if (program_ == nullptr) {
-    RunInExecutor(run, std::move(done));
-    return;
-  }
+  if (program_ == nullptr) return RunInExecutor(run, std::move(done));
   int64_t begun_ns = Clock::Real()->NowNs();
   TfStatus status = program_->Run(run);
   Measured(Clock::Real()->NowNs() - begun_ns);

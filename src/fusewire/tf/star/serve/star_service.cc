@@ -130,10 +130,7 @@ void StarService::Place(rpc::Request request, rpc::Reply reply) {
   GlobalCounters().Add(&Counters::calls_in);
   PlaceHead place;
   Status read = DecodePlaceHead(request.head, &place);
-  if (!read.ok()) {
-    reply.Send(std::move(read));
-    return;
-  }
+  if (!read.ok()) return reply.Send(std::move(read));
   // shared_ptr: TensorFlow's pool copies its closures.
   struct Placing {
     std::string session, fingerprint;
@@ -148,11 +145,9 @@ void StarService::Place(rpc::Request request, rpc::Reply reply) {
   env_->compute_pool->Schedule([this, placing] {
     tensorflow::RegisterGraphRequest part;
     bool has_part = !placing->body.empty();
-    if (has_part && !ParseProto(ConstBytes(), placing->body, &part)) {
-      AnswerPlaced(std::move(placing->reply), absl::InvalidArgumentError("the part is not a valid GraphDef"),
-                   Shelf::kNotHere);
-      return;
-    }
+    if (has_part && !ParseProto(ConstBytes(), placing->body, &part))
+      return AnswerPlaced(std::move(placing->reply), absl::InvalidArgumentError("the part is not a valid GraphDef"),
+                          Shelf::kNotHere);
     uint64_t id = Shelf::kNotHere;
     TfStatus placed = shelf_.Place(placing->session, placing->fingerprint, has_part ? &part : nullptr, &id);
     AnswerPlaced(std::move(placing->reply), placed, id);
@@ -166,18 +161,12 @@ void StarService::Run(rpc::Request request, rpc::Reply reply) {
   if (incoming == nullptr) {
     incoming = std::make_unique<Incoming>();
     Status read = incoming->Read(&shelf_, request.head, nullptr);
-    if (!read.ok()) {
-      reply.Send(std::move(read));
-      return;
-    }
+    if (!read.ok()) return reply.Send(std::move(read));
   }
   incoming->Begin(request.peer);
   TraceMe trace([&] { return incoming->Traced(); }, kTraceLevel);
   TfStatus ready = incoming->Finish(&store_);
-  if (!ready.ok()) {
-    incoming->Answer(&reply, ready);
-    return;
-  }
+  if (!ready.ok()) return incoming->Answer(&reply, ready);
   bool is_quick = incoming->part().is_quick();
   if (is_quick && !incoming->part().ends().is_sending()) {
     incoming->part().Run(&incoming->run(), [&](const TfStatus& status) {
@@ -203,10 +192,7 @@ void StarService::Run(rpc::Request request, rpc::Reply reply) {
   });
   auto run = [this, running] {
     running->incoming->part().Run(&running->incoming->run(), [this, running](const TfStatus& status) {
-      if (!status.ok()) {
-        running->incoming->Answer(&running->reply, status);
-        return;
-      }
+      if (!status.ok()) return running->incoming->Answer(&running->reply, status);
       KeepResults(env_, running->incoming->part().ends(), running->incoming->session(), &running->incoming->run(),
                   &store_, [running](const TfStatus& kept) { running->incoming->Answer(&running->reply, kept); });
     });
@@ -228,10 +214,7 @@ void StarService::Keep(rpc::Request request, rpc::Reply reply) {
   if (values == nullptr) {
     values = std::make_unique<IncomingValues>();
     Status read = values->Read(env_, request.head, nullptr);
-    if (!read.ok()) {
-      reply.Send(std::move(read));
-      return;
-    }
+    if (!read.ok()) return reply.Send(std::move(read));
   }
   const std::string session = values->session();
   TfStatus stored = values->Store(&store_);

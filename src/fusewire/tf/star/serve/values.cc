@@ -82,16 +82,10 @@ TfStatus NoDataPort(const std::string& task) {
 void SendTo(tensorflow::WorkerEnv* env, const std::string& task, const std::string& session, KeepCall* call) {
   SessionPtr found;
   TfStatus status = env->session_mgr->WorkerSessionForSession(session, &found);
-  if (!status.ok()) {
-    call->Fail(status);
-    return;
-  }
+  if (!status.ok()) return call->Fail(status);
   Ways ways;
   status = FindWays(found->GetSharedWorkerCache(), task, &ways);
-  if (!status.ok() || ways.peer == nullptr) {
-    call->Fail(status.ok() ? NoDataPort(task) : status);
-    return;
-  }
+  if (!status.ok() || ways.peer == nullptr) return call->Fail(status.ok() ? NoDataPort(task) : status);
   ways.peer->Route(ways.side, [call, task](const TfStatus& routed, ChannelPtr channel) {
     if (routed.ok() && channel != nullptr) {
       call->Go(std::move(channel));
@@ -117,10 +111,7 @@ void KeepResults(tensorflow::WorkerEnv* env, const PartEnds& ends, const std::st
     store->Keep(run->step, session, std::move(here->second));
     by_holder.erase(here);
   }
-  if (by_holder.empty()) {
-    done(TfStatus());
-    return;
-  }
+  if (by_holder.empty()) return done(TfStatus());
   // shared_ptr: any of many ends may be the last.
   auto all = std::make_shared<KeptEnds>(by_holder.size(), std::move(done));
   for (auto& holder : by_holder) {
