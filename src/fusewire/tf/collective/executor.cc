@@ -93,10 +93,7 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
     const tensorflow::CollectiveParams& params = *context_->col_params;
     auto* executor = static_cast<CollectiveExecutor*>(context_->col_exec);
     group_ = executor->groups()->Get(params.group);
-    if (group_ == nullptr) {
-      done(absl::InternalError("a collective whose group is not there; report this"));
-      return;
-    }
+    if (group_ == nullptr) return done(absl::InternalError("a collective whose group is not there; report this"));
     collective::CollectiveSpec wanted;
     TfStatus sane = Describe(params, &wanted);
     if (!sane.ok()) return done(sane);

@@ -425,14 +425,10 @@ void Rendezvous::RecvFromRemoteAsync(const ParsedKey& parsed, const Args& args, 
     return StartOnGrpc(parsed, args, std::move(done), std::move(source.ways.side));
   auto found_way = [this, parsed, args, done = std::move(done), side = source.ways.side, log = std::move(log)](
                        const TfStatus& status, ChannelPtr channel) {
-    if (!status.ok()) {
-      done(status, Args(), args, Tensor(), false);
-    } else if (channel != nullptr) {
-      StartOnWire(parsed, args, done, std::move(channel), log);
-    } else {
-      GlobalCounters().Add(&Counters::fallback_grpc_calls);
-      StartOnGrpc(parsed, args, done, side);
-    }
+    if (!status.ok()) return done(status, Args(), args, Tensor(), false);
+    if (channel != nullptr) return StartOnWire(parsed, args, done, std::move(channel), log);
+    GlobalCounters().Add(&Counters::fallback_grpc_calls);
+    StartOnGrpc(parsed, args, done, side);
   };
   (new WaySearch(this, args, std::move(found_way)))->Go(source.ways);
 }

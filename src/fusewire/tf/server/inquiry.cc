@@ -71,13 +71,9 @@ void Inquiries::Answer(const tensorflow::LoggingRequest& request, tensorflow::Lo
   };
   const std::string text = TextOf(request);
   absl::string_view task = text;
-  if (text == "about") {
-    answer(About());
-  } else if (absl::ConsumePrefix(&task, "measure ")) {
-    MeasureWayTo(std::string(task), std::move(answer));
-  } else {
-    answer(ErrorJson("an inquiry that Fusewire " FUSEWIRE_VERSION " does not know: its doctor is of another version"));
-  }
+  if (text == "about") return answer(About());
+  if (absl::ConsumePrefix(&task, "measure ")) return MeasureWayTo(std::string(task), std::move(answer));
+  answer(ErrorJson("an inquiry that Fusewire " FUSEWIRE_VERSION " does not know: its doctor is of another version"));
 }
 
 std::string Inquiries::About() {

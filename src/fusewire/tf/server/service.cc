@@ -218,13 +218,10 @@ void Service::OnReceive(const rpc::Request& request, rpc::Reply reply) {
   GlobalCounters().Add(&Counters::calls_in);
   std::vector<Want> wants;
   TfStatus error;
-  if (!keys_.Read(request.head, &wants, &error)) {
-    reply.Send(Status::Application(kUnknownKeys, "an unknown key number"));
-  } else if (!error.ok()) {
-    reply.Send(Status::Invalid(std::string(error.message())));
-  } else {
-    Provider::Start(worker_->source(), std::move(wants), std::move(reply));
-  }
+  if (!keys_.Read(request.head, &wants, &error))
+    return reply.Send(Status::Application(kUnknownKeys, "an unknown key number"));
+  if (!error.ok()) return reply.Send(Status::Invalid(std::string(error.message())));
+  Provider::Start(worker_->source(), std::move(wants), std::move(reply));
 }
 
 Status Service::Open(task::Task& task) {

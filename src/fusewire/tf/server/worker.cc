@@ -96,11 +96,8 @@ void Worker::RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGrap
       end(status);
     });
   };
-  if (own != nullptr) {
-    StepCalls::Start(request->step_id(), options, std::move(done), run);
-  } else {
-    run(std::move(done));
-  }
+  if (own != nullptr) return StepCalls::Start(request->step_id(), options, std::move(done), run);
+  run(std::move(done));
 }
 
 void Worker::CreateWorkerSessionAsync(const tensorflow::CreateWorkerSessionRequest* request,

@@ -276,17 +276,15 @@ class Running final : public rpc::Call {
 
   void OnWay(const TfStatus& status, ChannelPtr channel) {
     FUSEWIRE_DCHECK(channel_ == nullptr);  // it is looked for once
-    if (status.ok() && channel == nullptr) {
-      End(absl::UnavailableError(absl::StrCat("fusewire: ", placement_->task,
+    if (status.ok() && channel == nullptr)
+      return End(
+          absl::UnavailableError(absl::StrCat("fusewire: ", placement_->task,
                                               " has no data port any more, and a part of this session's graph was to "
                                               "run there. It answers over gRPC only: was it restarted without import "
                                               "fusewire? A new session goes without.")));
-    } else if (!status.ok()) {
-      End(status);
-    } else {
-      channel_ = std::move(channel);
-      FindPart();
-    }
+    if (!status.ok()) return End(status);
+    channel_ = std::move(channel);
+    FindPart();
   }
 
   void FindPart() {
