@@ -19,15 +19,13 @@ parsers=(
   "endpoint: p2p_message p2p_session: wire/p2p.cc p2p/core.cc p2p/receives.cc p2p/sends.cc \
     p2p/regions.cc p2p/lane.cc"
   "ring: shm_ring: transport/shm/ring.cc"
-  "arena: arena: collective/arena/arena_steps.cc collective/arena/arena_reductions.cc \
-    collective/arena/arena_moves.cc collective/arena/loan_choice.cc collective/arena/loans.cc \
-    collective/arena/arena_meeting.cc collective/arena/arena_memory.cc collective/arena/arena_call.cc \
-    collective/arena/life_lines.cc"
+  "arena: arena: collective/arena/arena.cc collective/arena/arena_reductions.cc \
+    collective/arena/arena_moves.cc collective/arena/loans.cc collective/arena/arena_meeting.cc \
+    collective/arena/arena_memory.cc"
   "control: group_control group_session: collective/group/control_message.cc collective/run/fingerprint.cc"
   "group: group_session: collective/group/group_core.cc collective/group/members.cc \
     collective/group/operations.cc collective/group/operation_table.cc collective/group/call_order.cc \
-    collective/group/failed_tags.cc collective/group/survivors.cc collective/run/schedule_runner.cc \
-    collective/run/step_order.cc"
+    collective/group/survivors.cc collective/run/schedule_runner.cc collective/run/compiled_schedule.cc"
   "plug-in: tf_heads tf_texts: tf/heads/calls.cc tf/heads/receives.cc tf/server/network.cc"
   "ucx: ucx_control: transport/ucx/control_message.cc"
   "texts: texts: transport/address.cc collective/schedule/choice.cc"

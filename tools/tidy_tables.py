@@ -124,8 +124,8 @@ CALLS = [
             "src/fusewire/observe/port.": "it answers while every reactor is blocked",
             "src/fusewire/transport/dialing.cc": "the system's resolver blocks; it does so on a thread of its own",
             "src/fusewire/collective/group/arena_lane.": "meetings in an arena block; what has no waiter blocks here",
-            "src/fusewire/tf/server/step_limit.cc": "a cancel runs TensorFlow's callbacks, which no reactor waits for",
-            "src/fusewire/tf/star/serve/end_thread.": "the end of a part may wait for TensorFlow's pool",
+            "src/fusewire/tf/server/session.cc": "a cancel runs TensorFlow's callbacks, which no reactor waits for",
+            "src/fusewire/tf/star/serve/part.": "the end of a part may wait for TensorFlow's pool",
         },
     ),
     (
@@ -285,17 +285,12 @@ CIRCLES_LARGER = {}
 CLASSES_LARGER = {}
 CLASSES_WITH_MORE_MEMBERS = {
     "include/fusewire/rpc/call.h Call": 16,
-    "src/fusewire/collective/group/operations.h Operations": 18,
-    "src/fusewire/collective/run/schedule_runner.h ScheduleRunner": 19,
     "src/fusewire/p2p/peer_link.h PeerLink": 16,
     "src/fusewire/pipe/intake.h Intake": 17,
     "src/fusewire/pipe/link.h Link": 18,
     "src/fusewire/pipe/sender.h Sender": 21,
     "src/fusewire/reactor/doorbell.h Doorbell": 16,
     "src/fusewire/rpc/peer_calls.h ServerCall": 18,
-    "src/fusewire/tf/star/call/run_op.cc Running": 24,
-    "src/fusewire/tf/star/cut/grouping.cc Grouper": 22,
-    "src/fusewire/tf/star/serve/part.h Part": 16,
     "src/fusewire/transport/loopback/stream.h Stream": 19,
     "src/fusewire/transport/shm/shm_connection.h ShmConnection": 16,
     "src/fusewire/transport/ucx/ucx_receiver.h UcxReceiver": 16,

@@ -10,7 +10,7 @@
 
 namespace fusewire::bench {
 
-// The methods of src/fusewire/tf/peer/methods.h that a step is made of; kinds of records, too.
+// The methods of src/fusewire/tf/heads/calls.h that a step is made of; kinds of records, too.
 enum StarMethod : uint16_t { kPlacePart = 12, kRunPart = 13 };
 
 struct RecordedRun {

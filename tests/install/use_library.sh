@@ -24,14 +24,14 @@ if nm -DC --defined-only "$libdir/libfusewire.so" | awk '{$1=$2=""; print $0}' |
 fi
 
 mkdir "$folder/use"
-cp "$examples/p2p_send.cc" "$folder/use/"
+cp "$examples/p2p.cc" "$folder/use/"
 cat >"$folder/use/CMakeLists.txt" <<'LISTS'
 cmake_minimum_required(VERSION 3.16)
 project(use CXX)
 find_package(Fusewire 0.1 REQUIRED)
-add_executable(use_shared p2p_send.cc)
+add_executable(use_shared p2p.cc)
 target_link_libraries(use_shared fusewire::fusewire)
-add_executable(use_static p2p_send.cc)
+add_executable(use_static p2p.cc)
 target_link_libraries(use_static fusewire::static)
 LISTS
 "$cmake" -S "$folder/use" -B "$folder/use/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$compiler" \
@@ -43,11 +43,11 @@ timeout 30 "$folder/use/build/use_static"
 if command -v pkg-config >/dev/null; then
   export PKG_CONFIG_PATH=$libdir/pkgconfig
   read -ra flags <<<"$(pkg-config --cflags --libs fusewire)"
-  "$compiler" -std=c++17 "$examples/p2p_put.cc" "${flags[@]}" -pthread -Wl,-rpath,"$libdir" -o "$folder/put_shared"
-  timeout 30 "$folder/put_shared"
+  "$compiler" -std=c++17 "$examples/p2p.cc" "${flags[@]}" -pthread -Wl,-rpath,"$libdir" -o "$folder/pc_shared"
+  timeout 30 "$folder/pc_shared"
   read -ra flags <<<"$(pkg-config --cflags --static fusewire)"
-  "$compiler" -std=c++17 "$examples/p2p_put.cc" "${flags[@]}" "$libdir/libfusewire.a" -pthread -o "$folder/put_static"
-  timeout 30 "$folder/put_static"
+  "$compiler" -std=c++17 "$examples/p2p.cc" "${flags[@]}" "$libdir/libfusewire.a" -pthread -o "$folder/pc_static"
+  timeout 30 "$folder/pc_static"
 fi
 # Neither the examples nor the public headers need anything that is not installed.
 for example in "$examples"/*.cc; do "$compiler" -std=c++17 -fsyntax-only -I"$prefix/include" "$example"; done

@@ -5,14 +5,12 @@
 #include <complex>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "fusewire/base/clock.h"
-#include "fusewire/mpi/world.h"
 
 namespace fusewire::mpi {
 namespace {

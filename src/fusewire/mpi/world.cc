@@ -2,13 +2,11 @@
 #include "fusewire/mpi/world.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <utility>
 
 #include "fusewire/base/clock.h"
 #include "fusewire/collective/kernels/types.h"
-#include "fusewire/mpi/abi.h"
 #include "fusewire/p2p/c_api.h"
 
 namespace fusewire::mpi {

@@ -7,7 +7,6 @@
 // until all survivors have called Shrink. See docs/collectives-contract.md.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -6,33 +6,27 @@
 // Bytes that a peer writes are never trusted: they may spoil results, but not memory. See docs/collectives-contract.md.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "fusewire/base/status.h"
+#include "fusewire/collective/arena/arena_meeting.h"
 #include "fusewire/collective/arena/arena_options.h"
+#include "fusewire/collective/arena/arena_steps.h"
+#include "fusewire/collective/arena/loans.h"
 #include "fusewire/collective/kernels/spec.h"
 #include "fusewire/reactor/cancel.h"
 
 namespace fusewire::collective {
 
-class ArenaMeeting;
-class ArenaMoves;
-class ArenaReductions;
-class Loans;
-
 class Arena {
  public:
   static Result<std::unique_ptr<Arena>> Join(ArenaSeat seat, const ArenaOptions& options);
-  ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  int rank() const { return rank_; }
-  int ranks() const { return ranks_; }
+  int rank() const { return meeting_.rank(); }
+  int ranks() const { return meeting_.ranks(); }
 
   // Returns when this rank's part is done, or at `deadline_ns` of Clock::Real(). All ranks make the same calls in the
   // same order. `arrays` are those that CheckSpec has found; input and output are the same list of pieces, or do not
@@ -41,26 +35,24 @@ class Arena {
 
   // Takes the place of a call that this rank doesn't make: given up (kCancelled), too late (kTimeout), or wrong. The
   // call fails at all ranks, with that code or kInvalid; the arena stays usable.
-  Status Decline(Code why, int64_t deadline_ns);
+  Status Decline(Code why, int64_t deadline_ns) { return meeting_.Meet(ArenaCall::Declined(why), deadline_ns); }
   // Any thread. Permanent: open and later calls fail at all ranks, except those whose last meeting is complete.
-  void Close();
+  void Close() { meeting_.Close(); }
   // Any thread. True if any rank has closed it.
-  bool closed() const;
+  bool closed() const { return meeting_.closed(); }
   // Later calls ask the token while they sleep; when it is cancelled, the call ends and the arena is broken. Cancel
   // does not wake a sleeper: the token's owner hooks Close to it.
-  void SetCancel(reactor::CancelToken* cancel);
+  void SetCancel(reactor::CancelToken* cancel) { meeting_.SetCancel(cancel); }
 
-  const ArenaCounts& counts() const;
+  const ArenaCounts& counts() const { return meeting_.counts(); }
 
  private:
-  explicit Arena(ArenaSeat seat, const ArenaOptions& options);
+  Arena(ArenaSeat seat, const ArenaOptions& options);
 
-  const int rank_;
-  const int ranks_;
-  const std::unique_ptr<ArenaMeeting> meeting_;
-  const std::unique_ptr<Loans> loans_;
-  const std::unique_ptr<ArenaReductions> reductions_;
-  const std::unique_ptr<ArenaMoves> moves_;
+  ArenaMeeting meeting_;
+  Loans loans_;
+  ArenaReductions reductions_;
+  ArenaMoves moves_;
 };
 
 }  // namespace fusewire::collective

@@ -207,8 +207,6 @@ bool ArenaMeeting::SleepOnBell(int64_t until_ns, Complete complete) {
   return syscall(SYS_futex, &memory_.header().bell, FUTEX_WAIT, bell | 1, &left, nullptr, 0) == 0 || errno != EINTR;
 }
 
-Status ArenaMeeting::Decline(Code why, int64_t deadline_ns) { return Meet(ArenaCall::Declined(why), deadline_ns); }
-
 Status ArenaMeeting::FailToRead(int rank, const ArenaCall& call, const Status& why) {
   if (!broken_.ok()) return broken_;
   const int64_t since_ns = Clock::Real()->NowNs();

@@ -6,7 +6,6 @@
 // rank has reached; another rank is at most one ahead.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -34,9 +33,7 @@ struct ArenaCall {
   static ArenaCall Declined(Code why) { return {kDeclined, static_cast<uint64_t>(why)}; }
   // Why a call fails that this one is compared with.
   Code CodeOfDifference() const;
-  bool operator==(const ArenaCall& other) const {
-    return kind_op_type_root == other.kind_op_type_root && amount == other.amount;
-  }
+  bool operator==(const ArenaCall& other) const = default;
   // "all-reduce sum of 12 f32"
   std::string Describe() const;
   // What its rank does: "wants all-reduce sum of 12 f32"
@@ -71,10 +68,10 @@ class ArenaMeeting {
   uint64_t stage() const { return stage_; }
   uint64_t next_stage() const { return stage_ + 1; }
   ArenaCounts& counts() { return counts_; }
+  const ArenaCounts& counts() const { return counts_; }
 
   // Shows this rank's part, waits until all ranks have shown theirs, and compares their calls.
   Status Meet(const ArenaCall& call, int64_t deadline_ns);
-  Status Decline(Code why, int64_t deadline_ns);
   // Another rank's memory could not be read: has it ended? If not, why. Either breaks the arena.
   Status FailToRead(int rank, const ArenaCall& call, const Status& why);
   void Close();

@@ -11,7 +11,6 @@
 #include <string>
 #include <utility>
 
-#include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 
 namespace fusewire::collective {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace fusewire::collective {
@@ -17,19 +16,6 @@ size_t LargestOf(const std::vector<size_t>& bytes, size_t me) {
     if (rank != me) largest = std::max(largest, bytes[rank]);
   }
   return largest;
-}
-
-std::vector<size_t> StartsOf(const std::vector<size_t>& bytes) {
-  std::vector<size_t> starts(bytes.size(), 0);
-  for (size_t rank = 1; rank < bytes.size(); ++rank) starts[rank] = starts[rank - 1] + bytes[rank - 1];
-  return starts;
-}
-
-std::vector<size_t> BytesOf(const std::vector<size_t>& counts, size_t element) {
-  std::vector<size_t> bytes;
-  bytes.reserve(counts.size());
-  for (const size_t count : counts) bytes.push_back(count * element);
-  return bytes;
 }
 
 void CopyPieces(const Pieces& from, const Pieces& to) {

@@ -24,8 +24,9 @@ enum class LoanRule : uint8_t { kMeasured, kAlways, kNever };
 struct ArenaOptions {
   // The size of a share. A rank has three of them: one is written, one reduced, one read.
   size_t share_bytes = 256 * 1024;
-  // Up to this size every rank reduces everything by itself; above, each reduces a slice for all. 0: the default.
-  size_t one_shot_bytes = 0;
+  // Up to this size, and no more than a share, every rank reduces everything by itself; above, each reduces a slice for
+  // all.
+  size_t one_shot_bytes = 16 * 1024;
   // Before a rank sleeps, it spins for spin_ns if each rank may have its own processor, then it yields in a loop for
   // yield_ns.
   int64_t spin_ns = 5 * 1000;

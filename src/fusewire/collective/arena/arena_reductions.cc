@@ -69,13 +69,8 @@ Status ArenaReductions::ReduceTiny(const ArenaCall& call, const Reducer& reducer
   std::array<const void*, kArenaRanksMax> sources;
   for (int rank = 0; rank < ranks_; ++rank)
     sources[static_cast<size_t>(rank)] = memory().PostOf(rank, meeting_->stage()).tiny;
-  ReduceCall reduce_call;
-  reduce_call.to = to.at(0).data;
-  reduce_call.sources = sources.data();
-  reduce_call.sources_count = static_cast<size_t>(ranks_);
-  reduce_call.count = bytes / reducer.element_bytes();
-  reduce_call.divisor = reducer.averages() ? static_cast<uint64_t>(ranks_) : 1;
-  reducer.Reduce(reduce_call);
+  const auto n = static_cast<size_t>(ranks_);
+  reducer.Reduce(to.at(0).data, sources.data(), n, bytes / reducer.element_bytes(), n);
   return Status::Ok();
 }
 
@@ -170,10 +165,6 @@ Status ArenaReductions::ReduceLent(const ArenaCall& call, const Reducer& reducer
   const size_t room = LinesDown(kLandingBytes / n);
   landing_.resize(kLandingBytes);
   std::array<const void*, kArenaRanksMax> sources;
-  ReduceCall reduce_call;
-  reduce_call.sources = sources.data();
-  reduce_call.sources_count = n;
-  reduce_call.divisor = reducer.averages() ? n : 1;
   for (size_t at = 0; at < bytes; at += room) {
     const size_t run = std::min(room, bytes - at);
     for (size_t rank = 0; rank < n; ++rank) {
@@ -183,9 +174,7 @@ Status ArenaReductions::ReduceLent(const ArenaCall& call, const Reducer& reducer
       if (is_own) continue;
       FUSEWIRE_TRY(loans_->Read(call, static_cast<int>(rank), places.from[rank] + offset + at, landing, run));
     }
-    reduce_call.to = to + at;
-    reduce_call.count = run / reducer.element_bytes();
-    reducer.Reduce(reduce_call);
+    reducer.Reduce(to + at, sources.data(), n, run / reducer.element_bytes(), n);
   }
   meeting_->counts().reduced_bytes += bytes * n;
   return Status::Ok();
@@ -199,10 +188,7 @@ void ArenaReductions::ReduceRuns(const Reducer& reducer, uint64_t stage, size_t 
   FUSEWIRE_DCHECK(bytes % reducer.element_bytes() == 0);
   FUSEWIRE_DCHECK(ranks_ <= kArenaRanksMax);
   std::array<const void*, kArenaRanksMax> sources;
-  ReduceCall reduce_call;
-  reduce_call.sources = sources.data();
-  reduce_call.sources_count = static_cast<size_t>(ranks_);
-  reduce_call.divisor = reducer.averages() ? static_cast<uint64_t>(ranks_) : 1;
+  const auto n = static_cast<size_t>(ranks_);
   auto reduce = [&](const uint8_t* own, uint8_t* target, size_t done, size_t run) {
     const bool both = target != nullptr && mirror != nullptr;
     size_t piece = run;
@@ -212,10 +198,9 @@ void ArenaReductions::ReduceRuns(const Reducer& reducer, uint64_t stage, size_t 
         const uint8_t* share = memory().ShareOf(rank, stage) + share_offset + done;
         sources[static_cast<size_t>(rank)] = (rank == rank_ && own != nullptr ? own : share) + at;
       }
-      reduce_call.to = (target != nullptr ? target : mirror + done) + at;
       FUSEWIRE_DCHECK(piece % reducer.element_bytes() == 0);
-      reduce_call.count = piece / reducer.element_bytes();
-      reducer.Reduce(reduce_call);
+      reducer.Reduce((target != nullptr ? target : mirror + done) + at, sources.data(), n,
+                     piece / reducer.element_bytes(), n);
       if (both) CopyPayload(mirror + done + at, target + at, piece);
     }
   };
@@ -240,9 +225,7 @@ Status ArenaReductions::ReduceScatter(const CollectiveSpec& spec, const Pieces& 
   const size_t element = reducer.element_bytes();
   const auto n = static_cast<size_t>(ranks_);
   const auto me = static_cast<size_t>(rank_);
-  std::vector<size_t> bytes, starts(n, 0);
-  for (const size_t count : counts) bytes.push_back(count * element);
-  for (size_t rank = 1; rank < n; ++rank) starts[rank] = starts[rank - 1] + bytes[rank - 1];
+  const std::vector<size_t> bytes = BytesOf(counts, element), starts = StartsOf(bytes);
   const size_t part_bytes = LinesDown(memory().share_bytes() / n);
   const size_t largest = *std::max_element(counts.begin(), counts.end()) * element;
   const size_t chunks = ChunksOf(largest, part_bytes);

@@ -36,6 +36,20 @@ inline uint64_t PartsOf(const std::vector<size_t>& bytes) {
   return digest << kPartsBytesBits | (SumOf(bytes) & kPartsBytesMask);
 }
 
+// Of parts that lie one after the other, in the order of ranks.
+inline std::vector<size_t> StartsOf(const std::vector<size_t>& bytes) {
+  std::vector<size_t> starts(bytes.size(), 0);
+  for (size_t rank = 1; rank < bytes.size(); ++rank) starts[rank] = starts[rank - 1] + bytes[rank - 1];
+  return starts;
+}
+
+inline std::vector<size_t> BytesOf(const std::vector<size_t>& counts, size_t element) {
+  std::vector<size_t> bytes;
+  bytes.reserve(counts.size());
+  for (const size_t count : counts) bytes.push_back(count * element);
+  return bytes;
+}
+
 // The bytes of a block that chunk `chunk` carries.
 struct Range {
   size_t from = 0;

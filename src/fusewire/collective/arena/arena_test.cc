@@ -14,6 +14,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/collective/arena/crew_test.h"
 #include "fusewire/collective/kernels/arithmetic.h"
+#include "fusewire/collective/kernels/scalar_test.h"
 
 namespace fusewire::collective {
 namespace {
@@ -85,7 +86,7 @@ TEST(Arena, EveryTypeAndOpMatchesTheReferenceInRankOrder) {
           call.sources_count = 3;
           call.count = count;
           call.divisor = reduction.op == Op::kAverage ? 3 : 1;
-          FindKernel(reduction.op, reduction.type, Level::kScalar)(call);
+          scalar::Find(reduction.op, reduction.type)(call);
           const Status status =
               AllReduce(arena, reduction, Whole(arrays[static_cast<size_t>(arena.rank())]), Whole(to));
           ASSERT_TRUE(status.ok()) << status.ToString();

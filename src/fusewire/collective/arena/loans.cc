@@ -2,6 +2,7 @@
 #include "fusewire/collective/arena/loans.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "fusewire/base/bytes.h"
@@ -27,18 +28,13 @@ constexpr int64_t kTimesMax = 2;
 // What a loan costs that was refused: it is tried again when its turn comes, and then measured anew.
 constexpr int64_t kRefusedNs = 3600 * kSecondNs;
 
-size_t SizeClass(size_t bytes) {
-  size_t bits = 0;
-  while (bytes >> bits != 0 && bits < 63) ++bits;
-  return bits;
-}
-
 Way Other(Way way) { return way == Way::kLoans ? Way::kShares : Way::kLoans; }
 
 }  // namespace
 
 Way LoanChoice::Begin(CollectiveKind kind, size_t bytes) {
-  entry_ = &entries_[static_cast<size_t>(kind)][SizeClass(bytes)];
+  entry_ =
+      &entries_[static_cast<size_t>(kind)][std::min<size_t>(static_cast<size_t>(std::bit_width(bytes)), kSizes - 1)];
   way_ = entry_->way;
   agreed_ = false;
   if (rank_ == 0) since_ns_ = Clock::Real()->NowNs();

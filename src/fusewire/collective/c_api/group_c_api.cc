@@ -38,24 +38,28 @@ class PieceList {
   Pieces pieces_;
 };
 
+// What C holds: with the lists of its arrays.
+template <class T>
+struct Held {
+  explicit Held(const fusewire_collective_spec& spec) : from(spec.from, spec.from_size), to(spec.to, spec.to_size) {}
+  const PieceList from, to;
+  std::unique_ptr<T> held;
+};
+
 }  // namespace fusewire::collective
 
-struct fusewire_ticket {
-  explicit fusewire_ticket(const fusewire_collective_spec& spec)
-      : from(spec.from, spec.from_size), to(spec.to, spec.to_size) {}
-  const collective::PieceList from, to;
-  std::unique_ptr<collective::Ticket> ticket;
+struct fusewire_ticket : collective::Held<collective::Ticket> {
+  using Held::Held;
 };
-struct fusewire_plan {
-  explicit fusewire_plan(const fusewire_collective_spec& spec)
-      : from(spec.from, spec.from_size), to(spec.to, spec.to_size) {}
-  const collective::PieceList from, to;
-  std::unique_ptr<collective::Plan> plan;
+struct fusewire_plan : collective::Held<collective::Plan> {
+  using Held::Held;
 };
 
 namespace {
 
 using collective::PieceList;
+
+int CodeOf(const Status& status) { return status.ok() ? 0 : KeepError(status); }
 
 Status CheckNumbers(const fusewire_collective_spec& spec) {
   const bool known = spec.kind >= 0 && spec.kind < collective::kKinds && spec.type >= 0 &&
@@ -85,10 +89,7 @@ void Fill(const fusewire_collective_spec& spec, const PieceList& from, const Pie
 // Runs what the caller waits for: `run` gets its token, or null.
 template <class Run>
 int RunWaiting(const fusewire_waiting* waiting, Run run) {
-  if (waiting == nullptr) {
-    const Status status = run(nullptr);
-    return status.ok() ? 0 : KeepError(status);
-  }
+  if (waiting == nullptr) return CodeOf(run(nullptr));
   void* begun = waiting->begin();
   fusewire::reactor::CancelToken cancel([waiting, &begun] {
     waiting->end(begun);
@@ -98,7 +99,28 @@ int RunWaiting(const fusewire_waiting* waiting, Run run) {
   });
   const Status status = run(&cancel);
   waiting->end(begun);
-  return status.ok() ? 0 : KeepError(status);
+  return CodeOf(status);
+}
+
+// The result is C's, until it frees it, as below.
+template <class Handle, class Make>
+int MakeHandle(const fusewire_collective_spec& spec, Handle** out, Make make) {
+  const Status known = CheckNumbers(spec);
+  if (!known.ok()) return KeepError(known);
+  auto handle = std::make_unique<Handle>(spec);
+  collective::CollectiveSpec wanted;
+  Fill(spec, handle->from, handle->to, &wanted);
+  handle->held = make(std::move(wanted));
+  *out = handle.release();
+  return 0;
+}
+
+int MakeHandle(fusewire::Result<std::unique_ptr<collective::Group>> made, fusewire_group** out) {
+  if (!made.ok()) return KeepError(made.status());
+  auto handle = std::make_unique<fusewire_group>();
+  handle->group = std::move(made).value();
+  *out = handle.release();
+  return 0;
 }
 
 struct KindWords {
@@ -157,27 +179,16 @@ int fusewire_group_make(fusewire_endpoint* endpoint, const fusewire_group_option
     }
     options.members.push_back(std::move(member));
   }
-  auto made = collective::Group::Make(*endpoint->endpoint, std::move(options));
-  if (!made.ok()) return KeepError(made.status());
-  auto handle = std::make_unique<fusewire_group>();
-  handle->group = std::move(made).value();
-  *out = handle.release();  // C's, until fusewire_group_free
-  return 0;
+  return MakeHandle(collective::Group::Make(*endpoint->endpoint, std::move(options)), out);
 }
 
 int fusewire_group_subgroup(fusewire_group* group, const char* name, const int* ranks, int count,
                             fusewire_group** out) {
-  auto made = group->group->MakeSubgroup(name, std::vector<int>(ranks, ranks + count));
-  if (!made.ok()) return KeepError(made.status());
-  auto handle = std::make_unique<fusewire_group>();
-  handle->group = std::move(made).value();
-  *out = handle.release();  // C's, until fusewire_group_free
-  return 0;
+  return MakeHandle(group->group->MakeSubgroup(name, std::vector<int>(ranks, ranks + count)), out);
 }
 
 int fusewire_group_show(fusewire_group* group, const char* place, const char* runtime) {
-  const Status status = group->group->Show(place == nullptr ? "" : place, runtime == nullptr ? "" : runtime);
-  return status.ok() ? 0 : KeepError(status);
+  return CodeOf(group->group->Show(place == nullptr ? "" : place, runtime == nullptr ? "" : runtime));
 }
 
 void fusewire_group_free(fusewire_group* group) { std::unique_ptr<fusewire_group> last(group); }
@@ -187,15 +198,10 @@ uint32_t fusewire_group_epoch(fusewire_group* group) { return group->group->epoc
 void fusewire_group_abort(fusewire_group* group, const char* why) { group->group->Abort(Status::Cancelled(why)); }
 
 int fusewire_group_shrink(fusewire_group* group, int64_t timeout_ns) {
-  const Status status = group->group->Shrink(timeout_ns);
-  return status.ok() ? 0 : KeepError(status);
+  return CodeOf(group->group->Shrink(timeout_ns));
 }
 
-int fusewire_group_broken(fusewire_group* group) {
-  const Status status = group->group->broken();
-  return status.ok() ? 0 : KeepError(status);
-}
-
+int fusewire_group_broken(fusewire_group* group) { return CodeOf(group->group->broken()); }
 int fusewire_group_in_arena(fusewire_group* group) { return group->group->in_arena() ? 1 : 0; }
 
 int fusewire_group_run(fusewire_group* group, const fusewire_collective_spec* spec, const fusewire_waiting* waiting) {
@@ -211,36 +217,19 @@ int fusewire_group_run(fusewire_group* group, const fusewire_collective_spec* sp
 }
 
 int fusewire_group_start(fusewire_group* group, const fusewire_collective_spec* spec, fusewire_ticket** out) {
-  const Status known = CheckNumbers(*spec);
-  if (!known.ok()) return KeepError(known);
-  auto handle = std::make_unique<fusewire_ticket>(*spec);
-  collective::CollectiveSpec wanted;
-  Fill(*spec, handle->from, handle->to, &wanted);
-  handle->ticket = group->group->StartTicket(std::move(wanted));
-  *out = handle.release();  // C's, until fusewire_ticket_free
-  return 0;
+  return MakeHandle(*spec, out, [group](auto wanted) { return group->group->StartTicket(std::move(wanted)); });
 }
 
 int fusewire_plan_make(fusewire_group* group, const fusewire_collective_spec* spec, fusewire_plan** out) {
-  const Status known = CheckNumbers(*spec);
-  if (!known.ok()) return KeepError(known);
-  auto handle = std::make_unique<fusewire_plan>(*spec);
-  collective::CollectiveSpec wanted;
-  Fill(*spec, handle->from, handle->to, &wanted);
-  handle->plan = group->group->MakePlan(std::move(wanted));
-  *out = handle.release();  // C's, until fusewire_plan_free
-  return 0;
+  return MakeHandle(*spec, out, [group](auto wanted) { return group->group->MakePlan(std::move(wanted)); });
 }
 
 int fusewire_plan_run(fusewire_plan* plan, const fusewire_waiting* waiting) {
-  return RunWaiting(waiting, [plan](fusewire::reactor::CancelToken* cancel) { return plan->plan->Run(cancel); });
+  return RunWaiting(waiting, [plan](fusewire::reactor::CancelToken* cancel) { return plan->held->Run(cancel); });
 }
 
 int fusewire_plan_start(fusewire_plan* plan, fusewire_ticket** out) {
-  auto handle = std::make_unique<fusewire_ticket>(fusewire_collective_spec{});
-  handle->ticket = plan->plan->StartTicket();
-  *out = handle.release();  // C's, until fusewire_ticket_free
-  return 0;
+  return MakeHandle(fusewire_collective_spec{}, out, [plan](const auto&) { return plan->held->StartTicket(); });
 }
 
 void fusewire_plan_free(fusewire_plan* plan) { std::unique_ptr<fusewire_plan> last(plan); }
@@ -248,16 +237,13 @@ void fusewire_plan_free(fusewire_plan* plan) { std::unique_ptr<fusewire_plan> la
 int fusewire_ticket_wait(fusewire_ticket* ticket, int64_t limit_ns) {
   const bool asks = limit_ns < 0;
   const auto interrupts = asks ? fusewire::reactor::Interrupts::kEndWait : fusewire::reactor::Interrupts::kGoOn;
-  return ticket->ticket->Wait(asks ? fusewire::reactor::kAskNs : limit_ns, interrupts) ? 1 : 0;
+  return ticket->held->Wait(asks ? fusewire::reactor::kAskNs : limit_ns, interrupts) ? 1 : 0;
 }
 
-int fusewire_ticket_result(fusewire_ticket* ticket) {
-  const Status& status = ticket->ticket->status();
-  return status.ok() ? 0 : KeepError(status);
-}
+int fusewire_ticket_result(fusewire_ticket* ticket) { return CodeOf(ticket->held->status()); }
 
 void fusewire_ticket_cancel(fusewire_ticket* ticket) {
-  ticket->ticket->Cancel(Status::Cancelled("the caller cancelled it"));
+  ticket->held->Cancel(Status::Cancelled("the caller cancelled it"));
 }
 
 void fusewire_ticket_free(fusewire_ticket* ticket) { std::unique_ptr<fusewire_ticket> last(ticket); }

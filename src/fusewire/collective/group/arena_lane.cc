@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <string>
 #include <utility>
 
 #include "fusewire/base/check.h"
@@ -56,8 +55,7 @@ bool ArenaLane::GiveTurn(GroupOperation* operation) {
 }
 
 int64_t ArenaLane::DeadlineOf(const GroupOperation& operation) const {
-  const int64_t timeout_ns = operation.spec.timeout_ns == 0 ? core_->options().timeout_ns : operation.spec.timeout_ns;
-  return AddNs(Clock::Real()->NowNs(), std::max<int64_t>(timeout_ns, 0));
+  return AddNs(Clock::Real()->NowNs(), std::max<int64_t>(TimeoutOf(operation.spec, core_->options()), 0));
 }
 
 TurnJob* ArenaLane::Enqueue(TurnJob job) {

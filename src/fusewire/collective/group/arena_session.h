@@ -16,7 +16,6 @@
 
 #include "fusewire/base/status.h"
 #include "fusewire/collective/arena/arena.h"
-#include "fusewire/collective/group/group_operation.h"
 #include "fusewire/reactor/cancel.h"
 
 namespace fusewire::collective {

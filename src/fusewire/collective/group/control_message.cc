@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "fusewire/base/check.h"
 #include "fusewire/wire/coder.h"
 
 namespace fusewire::collective {
@@ -16,47 +15,7 @@ void AppendShort(std::string* out, const std::string& text) {
   wire::AppendText(out, text.data(), std::min(text.size(), kTextBytesMax));
 }
 
-ControlMessage Of(ControlVerb verb, uint32_t epoch) {
-  ControlMessage message;
-  message.verb = verb;
-  message.epoch = epoch;
-  return message;
-}
-
 }  // namespace
-
-ControlMessage ControlMessage::Failed(uint32_t epoch, const Fingerprint& place, const Status& why) {
-  FUSEWIRE_CHECK(!why.ok());
-  FUSEWIRE_CHECK(place.epoch == static_cast<uint16_t>(epoch));
-  ControlMessage message = Of(ControlVerb::kFailed, epoch);
-  message.print = place;
-  message.status = why;
-  return message;
-}
-
-ControlMessage ControlMessage::Broken(uint32_t epoch, const Status& why) {
-  FUSEWIRE_CHECK(!why.ok());
-  ControlMessage message = Of(ControlVerb::kBroken, epoch);
-  message.status = why;
-  return message;
-}
-
-ControlMessage ControlMessage::Left(uint32_t epoch) { return Of(ControlVerb::kLeft, epoch); }
-
-ControlMessage ControlMessage::Vote(uint32_t epoch, uint64_t round, const std::vector<bool>& dead) {
-  FUSEWIRE_CHECK(dead.size() <= kControlSeatsMax);
-  ControlMessage message = Of(ControlVerb::kVote, epoch);
-  message.round = round;
-  message.seats = dead;
-  return message;
-}
-
-ControlMessage ControlMessage::Decided(uint32_t epoch, const std::vector<bool>& dead) {
-  FUSEWIRE_CHECK(dead.size() <= kControlSeatsMax);
-  ControlMessage message = Of(ControlVerb::kDecided, epoch);
-  message.seats = dead;
-  return message;
-}
 
 std::string EncodeControl(const ControlMessage& message) {
   std::string out;

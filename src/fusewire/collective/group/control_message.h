@@ -27,20 +27,13 @@ enum class ControlVerb : uint8_t {
 constexpr size_t kControlBytesMax = 8 * 1024;
 constexpr uint32_t kControlSeatsMax = 32 * 1024;
 
-// Each verb is built with the fields that it has.
 struct ControlMessage {
-  static ControlMessage Failed(uint32_t epoch, const Fingerprint& place, const Status& why);
-  static ControlMessage Broken(uint32_t epoch, const Status& why);
-  static ControlMessage Left(uint32_t epoch);
-  static ControlMessage Vote(uint32_t epoch, uint64_t round, const std::vector<bool>& dead);
-  static ControlMessage Decided(uint32_t epoch, const std::vector<bool>& dead);
-
   ControlVerb verb = ControlVerb::kFailed;
   uint32_t epoch = 0;
-  uint64_t round = 0;
-  Fingerprint print;
-  Status status;
-  std::vector<bool> seats;
+  uint64_t round = 0;            // kVote
+  Fingerprint print = {};        // kFailed: the place
+  Status status = {};            // kFailed and kBroken: why, not ok
+  std::vector<bool> seats = {};  // kVote and kDecided: the dead ones
 };
 
 std::string EncodeControl(const ControlMessage& message);

@@ -54,14 +54,10 @@ Status UnderWay() {
 
 // Begins an operation, through the lane or over messages.
 void Begin(const std::shared_ptr<GroupCore>& core, std::unique_ptr<GroupOperation> operation) {
-  if (core->lane() != nullptr && operation->spec.key == 0) {
-    core->lane()->Start(std::move(operation));
-  } else if (core->home().AtHome()) {
-    core->Begin(std::move(operation));
-  } else {
-    operation->core = core;
-    core->home().Post(static_cast<Mail*>(operation.release()));  // it owns itself until it is delivered
-  }
+  if (core->lane() != nullptr && operation->spec.key == 0) return core->lane()->Start(std::move(operation));
+  if (core->home().AtHome()) return core->Begin(std::move(operation));
+  operation->core = core;
+  core->home().Post(static_cast<Mail*>(operation.release()));  // it owns itself until it is delivered
 }
 
 // True: it has ended with operation->status. False: it goes over messages.

@@ -6,7 +6,6 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/reactor/cancel.h"
-#include "fusewire/reactor/completion.h"
 
 namespace fusewire::collective {
 namespace {
@@ -103,9 +102,7 @@ void GroupCore::Publish() {
 void GroupCore::Break(const Status& why, bool tell) {
   if (!operations_.broken().ok() || closed_) return;
   if (lane_ != nullptr) lane_->Shut(why);
-  if (tell) {
-    members_.SendToAll(ControlMessage::Broken(seats_.epoch(), why));
-  }
+  if (tell) members_.SendToAll({.verb = ControlVerb::kBroken, .epoch = seats_.epoch(), .status = why});
   operations_.Break(why);
   state_.is_broken.store(true, std::memory_order_release);
 }
@@ -113,7 +110,7 @@ void GroupCore::Break(const Status& why, bool tell) {
 void GroupCore::Close() {
   FUSEWIRE_AT_HOME(home_);
   if (closed_) return;
-  members_.SendToAll(ControlMessage::Left(seats_.epoch()));
+  members_.SendToAll({.verb = ControlVerb::kLeft, .epoch = seats_.epoch()});
   const Status why = Status::Cancelled("the group was closed");
   survivors_.End(why);
   Break(why, false);
@@ -125,11 +122,9 @@ void GroupCore::Close() {
 }
 
 void GroupCore::Begin(std::unique_ptr<GroupOperation> operation) {
-  if (operation->state == GroupOperation::State::kServed) {
-    operations_.TakeServed(std::move(operation));
-  } else {
-    operations_.Begin(std::move(operation));
-  }
+  if (operation->state == GroupOperation::State::kServed) return operations_.TakeServed(std::move(operation));
+  if (operation->left_ns == 0) operation->left_ns = TimeoutOf(operation->spec, options_);
+  operations_.Begin(std::move(operation));
 }
 
 void GroupCore::Cancel(uint64_t number, const Status& why) {
@@ -143,17 +138,15 @@ void GroupCore::SendFailed(uint32_t epoch, uint64_t turn, const Status& why) {
   Fingerprint place;
   place.epoch = static_cast<uint16_t>(epoch);
   place.turn = turn;
-  members_.SendToAll(ControlMessage::Failed(epoch, place, why));
+  members_.SendToAll({.verb = ControlVerb::kFailed, .epoch = epoch, .print = place, .status = why});
 }
 
 // ---- shrink ----
 
 void GroupCore::BeginShrink(int64_t timeout_ns, Done done) {
   FUSEWIRE_AT_HOME(home_);
-  if (closed_ || survivors_.busy()) {
-    done(closed_ ? Status::Cancelled("the group is closed") : Status::Invalid("the group is shrinking already"));
-    return;
-  }
+  if (closed_ || survivors_.busy())
+    return done(closed_ ? Status::Cancelled("the group is closed") : Status::Invalid("the group is shrinking already"));
   Break(Status::Unavailable(seats_.RankText(seats_.rank()) + " has asked to shrink the group")
             .Next("call Shrink at all ranks that are left"),
         true);

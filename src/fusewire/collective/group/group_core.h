@@ -28,6 +28,10 @@
 
 namespace fusewire::collective {
 
+inline int64_t TimeoutOf(const CollectiveSpec& spec, const GroupOptions& options) {
+  return spec.timeout_ns == 0 ? options.timeout_ns : spec.timeout_ns;
+}
+
 // What other threads may know of a group's state.
 struct GroupState {
   std::atomic<int> rank{0};

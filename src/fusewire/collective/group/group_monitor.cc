@@ -1,14 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/collective/group/group_monitor.h"
 
-#include <algorithm>
 #include <array>
-#include <atomic>
-#include <cstddef>
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/observe/recorder.h"
 #include "fusewire/observe/watch.h"
 
 namespace fusewire::collective {

@@ -61,7 +61,7 @@ struct GroupOperation : Mail {
   // The turn and epoch that the lane has given it, if the lane has seen it.
   std::optional<uint64_t> given_turn;
   uint32_t given_epoch = 0;
-  // What is left of its timeout when the lane gives it up; 0: all of it.
+  // What is left of its timeout when it begins to go over messages; 0: all of it.
   int64_t left_ns = 0;
   // Of a caller that waits and may cancel it; otherwise null.
   reactor::CancelToken* cancel = nullptr;

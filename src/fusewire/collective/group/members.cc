@@ -2,9 +2,6 @@
 #include "fusewire/collective/group/members.h"
 
 #include <algorithm>
-#include <utility>
-
-#include "fusewire/base/check.h"
 
 namespace fusewire::collective {
 namespace {
@@ -138,6 +135,9 @@ void Members::Answer(int seat, const ControlMessage& message) {
 }
 
 void Members::SendCounted(int seat, const ControlMessage& message, bool answers) {
+  const bool says_why = message.verb == ControlVerb::kFailed || message.verb == ControlVerb::kBroken;
+  FUSEWIRE_CHECK(says_why != message.status.ok());
+  FUSEWIRE_CHECK(message.seats.size() <= kControlSeatsMax);
   const Seat& to = seats_->at(seat);
   if (!to.lost.ok() || closed_) return;
   // No member is dialled only for a kLeft.

@@ -12,7 +12,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -51,7 +50,6 @@ class OperationTable {
   void ForRunning(Visit visit) const {
     for (const auto& [tag, operation] : running_) visit(operation.get());
   }
-  size_t running_count() const { return running_.size(); }
   bool has_ended() const { return !ended_.empty(); }
 
   std::vector<Operation> TakeEnded();

@@ -2,10 +2,7 @@
 #include "fusewire/collective/group/operations.h"
 
 #include <algorithm>
-#include <utility>
-#include <vector>
 
-#include "fusewire/base/check.h"
 #include "fusewire/collective/schedule/choice.h"
 
 namespace fusewire::collective {
@@ -30,7 +27,6 @@ std::string KeyOf(uint32_t epoch, const Request& request, size_t element_bytes) 
 constexpr size_t kWorkBytesMax = 1024 * 1024;
 constexpr size_t kSmallWorkBytesMax = 64 * 1024;
 
-constexpr size_t kFailedElsewhereMax = 4096;
 // How long an operation waits for the reason of a failure at a peer.
 constexpr int64_t kDoubtNs = 1 * kSecondNs;
 constexpr size_t kLateRanksMax = 8;
@@ -174,13 +170,14 @@ void WorkQueue::Remove(GroupOperation* operation) {
   operations_.erase(found);
 }
 
-void Operations::OwnedMail::Deliver() {
-  // Keeps the owner until the function has returned: the Group may be destroyed meanwhile.
+void Operations::TurnMail::Deliver() {
+  // Keeps the owner until this has returned: the Group may be destroyed meanwhile.
   const std::shared_ptr<void> alive = std::move(alive_);
-  (operations_->*run_)();
+  operations_->TellEnded();
+  operations_->RunWork();
 }
 
-void Operations::OwnedMail::Post() {
+void Operations::TurnMail::Post() {
   if (alive_ != nullptr) return;
   alive_ = operations_->owner_.lock();
   FUSEWIRE_CHECK(alive_ != nullptr);
@@ -190,7 +187,6 @@ void Operations::OwnedMail::Post() {
 Operations::Operations(p2p::Endpoint& endpoint, const GroupOptions& options, const Seats* seats, Members* members,
                        reactor::Drain* under_way, std::function<bool(uint64_t turn)> over_messages, GroupMonitor* shown)
     : home_(endpoint.home()),
-      options_(options),
       seats_(seats),
       members_(members),
       under_way_(under_way),
@@ -198,9 +194,7 @@ Operations::Operations(p2p::Endpoint& endpoint, const GroupOptions& options, con
       runners_(endpoint, options, seats, this),
       table_(home_, [this](GroupOperation* operation) { OnDeadline(operation); }),
       recorder_(home_, shown, &table_),
-      failed_tags_(endpoint, under_way),
-      ended_mail_(this, &Operations::TellEnded),
-      work_mail_(this, &Operations::RunWork) {}
+      failed_tags_(endpoint, under_way) {}
 
 // ---- begin ----
 
@@ -208,18 +202,16 @@ void Operations::Begin(std::unique_ptr<GroupOperation> operation) {
   FUSEWIRE_AT_HOME(home_);
   under_way_->Open();
   operation->began_ns = home_.now_ns();
+  const int64_t timeout_ns = std::exchange(operation->left_ns, 0);
   Status refusal = closed_ ? Status::Cancelled("the group is closed") : broken_;
   if (operation->given_turn.has_value() && operation->given_epoch != seats_->epoch() && refusal.ok())
     refusal = Status::Unavailable("the group has shrunk since it was called").Next("call it again");
   if (!refusal.ok()) {
     table_.EndIdle(std::move(operation), refusal);
-    ended_mail_.Post();
+    mail_.Post();
     return;
   }
   GroupOperation* const raw = operation.get();
-  const int64_t asked_ns = raw->spec.timeout_ns == 0 ? options_.timeout_ns : raw->spec.timeout_ns;
-  const int64_t left_ns = std::exchange(raw->left_ns, 0);
-  const int64_t timeout_ns = left_ns == 0 ? asked_ns : left_ns;
   raw->doubt = Status::Ok();
   raw->deadline_ns = timeout_ns == kForeverNs ? kForeverNs : AddNs(raw->began_ns, std::max<int64_t>(timeout_ns, 0));
   if (timeout_ns != kForeverNs) table_.ArmDeadline(raw, std::max<int64_t>(timeout_ns, 0));
@@ -237,15 +229,12 @@ void Operations::Launch(std::unique_ptr<GroupOperation> operation) {
   Status status = runners_.Prepare(operation.get());
   GroupOperation* const raw = table_.Run(std::move(operation));
   bool tell = true;
-  const auto failed = failed_elsewhere_.find(raw->tag);
-  if (failed != failed_elsewhere_.end()) {
-    if (status.ok()) {
-      status = failed->second;
-      tell = false;
-    }
-    failed_elsewhere_.erase(failed);
+  const EarlyNews::News early = early_.Take(raw->tag);
+  if (status.ok() && !early.failure.ok()) {
+    status = early.failure;
+    tell = false;
   }
-  const Status compared = CompareEarly(raw);
+  const Status compared = Compare(raw, early.messages);
   if (status.ok()) status = compared;
   // It has sent nothing yet: it fails in its place, and the other ranks are notified.
   if (status.ok() && raw->cancel != nullptr && raw->cancel->cancelled())
@@ -256,18 +245,18 @@ void Operations::Launch(std::unique_ptr<GroupOperation> operation) {
 }
 
 // Compares its fingerprint with those of first messages that arrived before it began.
-Status Operations::CompareEarly(GroupOperation* operation) {
+Status Operations::Compare(GroupOperation* operation, const std::vector<EarlyNews::Message>& early) {
   Status status;
-  for (const EarlyMessages::Message& early : early_.Take(operation->tag)) {
-    const int rank = seats_->at(early.seat).rank;
+  for (const EarlyNews::Message& message : early) {
+    const int rank = seats_->at(message.seat).rank;
     if (!Expects(*operation, rank)) {
       // With a key, it may belong to a later operation: it is compared again when that begins.
-      if (operation->print.keyed != 0) early_.Add(operation->tag, early);
+      if (operation->print.keyed != 0) early_.Add(operation->tag, message);
       continue;
     }
     operation->runner->SetMet(rank);
-    if (status.ok() && !(early.print == operation->print))
-      status = MismatchOf(*seats_, operation->print, rank, early.print);
+    if (status.ok() && !(message.print == operation->print))
+      status = MismatchOf(*seats_, operation->print, rank, message.print);
   }
   return status;
 }
@@ -286,14 +275,12 @@ void Operations::Attend(GroupOperation* operation) {
   if (const std::optional<MessageFailure> failure = runner->TakeFailure()) OnMessageFailed(operation, *failure);
   if (operation->state == GroupOperation::State::kRunning && runner->has_work()) {
     work_.Add(operation);
-    if (!work_.empty()) work_mail_.Post();
+    if (!work_.empty()) mail_.Post();
   }
-  while (const std::optional<int> rank = runner->TakeUnreached()) {
-    if (HasLeft(*rank)) {
-      Fail(operation, Status::Unavailable(seats_->RankText(*rank) + " has left the group"), true);
-    } else {
-      members_->AwaitPeer(seats_->SeatOfRank(*rank));
-    }
+  for (const int rank : runner->TakeUnreached()) {
+    if (HasLeft(rank))
+      return Fail(operation, Status::Unavailable(seats_->RankText(rank) + " has left the group"), true);
+    members_->AwaitPeer(seats_->SeatOfRank(rank));
   }
   if (operation->state == GroupOperation::State::kRunning && !runner->running())
     End(operation, operation->status.ok() ? runner->status() : operation->status);
@@ -329,7 +316,7 @@ void Operations::RunWork() {
   if (work_.empty()) return;
   GroupOperation* const operation = work_.RunTurn();
   Attend(operation);
-  if (!work_.empty()) work_mail_.Post();
+  if (!work_.empty()) mail_.Post();
 }
 
 void Operations::OnReached(int seat) {
@@ -414,7 +401,7 @@ void Operations::OnFailedElsewhere(const Fingerprint& place, Status why) {
     return Fail(running, why, false);
   }
   if (order_.HasEnded(place)) return;
-  if (failed_elsewhere_.size() < kFailedElsewhereMax) failed_elsewhere_[tag] = why;
+  early_.AddFailure(tag, why);
 }
 
 void Operations::Fail(GroupOperation* operation, const Status& why, bool tell) {
@@ -424,7 +411,10 @@ void Operations::Fail(GroupOperation* operation, const Status& why, bool tell) {
       why.Phase(operation->print.Describe()).AgeMs((home_.now_ns() - operation->began_ns) / kMillisecondNs);
   order_.OnFailed(operation->print);
   if (tell && broken_.ok())
-    members_->SendToAll(ControlMessage::Failed(seats_->epoch(), operation->print, operation->status));
+    members_->SendToAll({.verb = ControlVerb::kFailed,
+                         .epoch = seats_->epoch(),
+                         .print = operation->print,
+                         .status = operation->status});
   failed_tags_.Add(operation->tag, operation->status);
   (void)early_.Take(operation->tag);
   ScheduleRunner* const runner = operation->runner.get();
@@ -436,7 +426,7 @@ void Operations::Fail(GroupOperation* operation, const Status& why, bool tell) {
 void Operations::End(GroupOperation* operation, const Status& status) {
   work_.Remove(operation);
   table_.End(operation, status);
-  ended_mail_.Post();
+  mail_.Post();
 }
 
 void Operations::OnDeadline(GroupOperation* operation) {
@@ -447,14 +437,14 @@ void Operations::OnDeadline(GroupOperation* operation) {
                          .Next("look at those ranks, or allow more time");
   if (operation->state == GroupOperation::State::kRunning) return Fail(operation, why, true);
   // It has not begun, and those before it are late too: the others find their deadline themselves.
-  if (table_.EndBehind(*operation, why)) ended_mail_.Post();
+  if (table_.EndBehind(*operation, why)) mail_.Post();
 }
 
 void Operations::Cancel(uint64_t number, const Status& why) {
   if (GroupOperation* const running = table_.RunningByNumber(number))
     return Fail(running, why.Peer(seats_->RankText(seats_->rank())), true);
   const GroupOperation* const behind = table_.BehindByNumber(number);
-  if (behind != nullptr && table_.EndBehind(*behind, why)) ended_mail_.Post();
+  if (behind != nullptr && table_.EndBehind(*behind, why)) mail_.Post();
 }
 
 void Operations::TakeServed(std::unique_ptr<GroupOperation> operation) {
@@ -462,7 +452,7 @@ void Operations::TakeServed(std::unique_ptr<GroupOperation> operation) {
   under_way_->Open();
   operation->tag = 0;
   table_.EndServed(std::move(operation));
-  ended_mail_.Post();
+  mail_.Post();
 }
 
 void Operations::Break(const Status& why) {
@@ -471,7 +461,7 @@ void Operations::Break(const Status& why) {
   broken_ = why;
   for (GroupOperation* const operation : table_.AllRunning()) Fail(operation, why, false);
   table_.EndAllBehind(why);
-  if (table_.has_ended()) ended_mail_.Post();
+  if (table_.has_ended()) mail_.Post();
 }
 
 void Operations::Close() {
@@ -484,7 +474,6 @@ void Operations::EnterEpoch() {
   broken_ = Status::Ok();
   order_.EnterEpoch(seats_->epoch());
   early_.Clear();
-  failed_elsewhere_.clear();
   failed_tags_.Clear();
   runners_.Clear();
 }

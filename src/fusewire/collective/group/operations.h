@@ -11,7 +11,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -23,7 +22,6 @@
 #include "fusewire/collective/group/call_order.h"
 #include "fusewire/collective/group/control_message.h"
 #include "fusewire/collective/group/group_operation.h"
-#include "fusewire/collective/group/group_tags.h"
 #include "fusewire/collective/group/members.h"
 #include "fusewire/collective/group/operation_table.h"
 #include "fusewire/collective/group/recording.h"
@@ -78,39 +76,51 @@ class WorkQueue {
   std::deque<GroupOperation*> operations_;
 };
 
-// The first messages of operations that this rank has not begun: their fingerprints are compared when it does.
-// Home: the endpoint's. Owns: the fingerprints, within a bound; one beyond the bound is compared by its receive.
-//
-class EarlyMessages {
+// What other ranks have sent for operations that this rank has not begun: the fingerprints of their first messages,
+// which are compared when it does, and failures. Home: the endpoint's. Owns: these, within bounds: a fingerprint beyond
+// them is compared by its receive.
+class EarlyNews {
  public:
   struct Message {
     int seat;
     Fingerprint print;
   };
+  struct News {
+    std::vector<Message> messages;
+    Status failure;  // ok: none
+  };
 
   void Add(uint64_t tag, const Message& message) {
-    if (count_ >= kMessagesMax) return;
-    ++count_;
-    by_tag_[tag].push_back(message);
+    if (messages_ >= kMessagesMax) return;
+    ++messages_;
+    by_tag_[tag].messages.push_back(message);
   }
-  std::vector<Message> Take(uint64_t tag) {
+  void AddFailure(uint64_t tag, const Status& why) {
+    if (failures_ >= kFailuresMax) return;
+    Status& failure = by_tag_[tag].failure;
+    if (failure.ok()) ++failures_;
+    failure = why;
+  }
+  News Take(uint64_t tag) {
     const auto found = by_tag_.find(tag);
     if (found == by_tag_.end()) return {};
-    std::vector<Message> messages = std::move(found->second);
+    News news = std::move(found->second);
     by_tag_.erase(found);
-    FUSEWIRE_CHECK(count_ >= messages.size());
-    count_ -= messages.size();
-    return messages;
+    FUSEWIRE_CHECK(messages_ >= news.messages.size());
+    messages_ -= news.messages.size();
+    if (!news.failure.ok()) --failures_;
+    return news;
   }
   void Clear() {
     by_tag_.clear();
-    count_ = 0;
+    messages_ = failures_ = 0;
   }
 
  private:
   static constexpr size_t kMessagesMax = 64 * 1024;
-  std::unordered_map<uint64_t, std::vector<Message>> by_tag_;
-  size_t count_ = 0;  // of all tags
+  static constexpr size_t kFailuresMax = 4096;
+  std::unordered_map<uint64_t, News> by_tag_;
+  size_t messages_ = 0, failures_ = 0;  // of all tags
 };
 
 class Operations final : private RunnerOwner {
@@ -122,6 +132,7 @@ class Operations final : private RunnerOwner {
   // Mail keeps the owner alive until it is delivered.
   void SetOwner(std::weak_ptr<void> owner) { owner_ = std::move(owner); }
 
+  // Its timeout is what is left of it.
   void Begin(std::unique_ptr<GroupOperation> operation);
   void Cancel(uint64_t number, const Status& why);
   // Ends an operation that the lane has run.
@@ -145,15 +156,15 @@ class Operations final : private RunnerOwner {
   bool WaitsToReach(int seat) const;
 
  private:
-  class OwnedMail final : public Mail {
+  // Brings what must not happen inside another call: the end of operations, and the next turn of work.
+  class TurnMail final : public Mail {
    public:
-    OwnedMail(Operations* operations, void (Operations::*run)()) : operations_(operations), run_(run) {}
+    explicit TurnMail(Operations* operations) : operations_(operations) {}
     void Deliver() override;
     void Post();
 
    private:
     Operations* const operations_;
-    void (Operations::*const run_)();
     // The Group may be destroyed before the mail is delivered.
     std::shared_ptr<void> alive_;
   };
@@ -164,7 +175,7 @@ class Operations final : private RunnerOwner {
   void OnMessageEnded(ScheduleRunner* runner) override;
 
   void Launch(std::unique_ptr<GroupOperation> operation);
-  Status CompareEarly(GroupOperation* operation);
+  Status Compare(GroupOperation* operation, const std::vector<EarlyNews::Message>& early);
   // Acts on the state of its runner.
   void Attend(GroupOperation* operation);
   void OnMessageFailed(GroupOperation* operation, const MessageFailure& failure);
@@ -176,7 +187,6 @@ class Operations final : private RunnerOwner {
   void RunWork();
 
   reactor::Reactor& home_;
-  const GroupOptions& options_;
   const Seats* const seats_;
   Members* const members_;
   reactor::Drain* const under_way_;
@@ -189,11 +199,9 @@ class Operations final : private RunnerOwner {
   OperationTable table_;
   MessageRecorder recorder_;
   WorkQueue work_;
-  EarlyMessages early_;
+  EarlyNews early_;
   FailedTags failed_tags_;
-  std::unordered_map<uint64_t, Status> failed_elsewhere_;  // by tag: failures of operations that have not begun here
-  OwnedMail ended_mail_;
-  OwnedMail work_mail_;
+  TurnMail mail_{this};
 };
 
 }  // namespace fusewire::collective

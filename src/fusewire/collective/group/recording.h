@@ -8,9 +8,9 @@
 
 #include "fusewire/base/status.h"
 #include "fusewire/collective/arena/arena_meeting.h"
+#include "fusewire/collective/group/call_order.h"
 #include "fusewire/collective/group/group_monitor.h"
 #include "fusewire/collective/group/group_operation.h"
-#include "fusewire/collective/group/group_tags.h"
 #include "fusewire/collective/group/operation_table.h"
 #include "fusewire/reactor/reactor.h"
 

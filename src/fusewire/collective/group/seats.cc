@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "fusewire/base/check.h"
 #include "fusewire/reactor/cpus.h"
 
 namespace fusewire::collective {

@@ -47,7 +47,8 @@ void Survivors::Vote() {
     const Seat& seat = seats_->at(i);
     if (seat.rank < 0 || !seat.lost.ok() || seat.left) shrinking_->dead[static_cast<size_t>(i)] = true;
   }
-  const ControlMessage message = ControlMessage::Vote(seats_->epoch(), shrinking_->round, shrinking_->dead);
+  const ControlMessage message{
+      .verb = ControlVerb::kVote, .epoch = seats_->epoch(), .round = shrinking_->round, .seats = shrinking_->dead};
   votes_[{seats_->own(), shrinking_->round}] = message;
   members_->SendToAll(message);
 }
@@ -82,7 +83,7 @@ void Survivors::TryDecide() {
                      .Next("restart that rank, or the group"));
     }
     if (same) {
-      const ControlMessage decision = ControlMessage::Decided(seats_->epoch(), known);
+      const ControlMessage decision{.verb = ControlVerb::kDecided, .epoch = seats_->epoch(), .seats = known};
       members_->SendToAll(decision);
       return Decide(decision);
     }

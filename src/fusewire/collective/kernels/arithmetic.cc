@@ -9,7 +9,6 @@
 #endif
 
 #include "fusewire/base/check.h"
-#include "fusewire/collective/kernels/levels.h"
 
 namespace fusewire::collective {
 namespace {
@@ -38,7 +37,6 @@ Level BestLevel() {
 
 ReduceKernel FindKernel(Op op, Type type, Level level) {
   switch (level) {
-    case Level::kScalar: return FindScalar(op, type);
     case Level::kBase: return FindBase(op, type);
     case Level::kAvx2: return FindAvx2(op, type);
     case Level::kAvx512: return FindAvx512(op, type);
@@ -46,34 +44,21 @@ ReduceKernel FindKernel(Op op, Type type, Level level) {
   return nullptr;
 }
 
-Reducer::Reducer(const Reduction& reduction, Level level) : reduction_(reduction) {
+Reducer::Reducer(const Reduction& reduction) : reduction_(reduction) {
   FUSEWIRE_CHECK(CheckReduction(reduction).ok());
-  kernel_ = reduction.op == Op::kUser ? nullptr : FindKernel(reduction.op, reduction.type, level);
+  kernel_ = reduction.op == Op::kUser ? nullptr : FindKernel(reduction.op, reduction.type, BestLevel());
   FUSEWIRE_CHECK(kernel_ != nullptr || reduction.op == Op::kUser);
 }
 
-void Reducer::Reduce(const ReduceCall& call) const {
-  FUSEWIRE_DCHECK(call.sources_count > 0);
-  FUSEWIRE_DCHECK(call.divisor > 0);
-  FUSEWIRE_DCHECK(call.divisor == 1 || averages());
-  if (kernel_ != nullptr) return kernel_(call);
+void Reducer::Reduce(void* to, const void* const* sources, size_t sources_count, size_t count, uint64_t ranks) const {
+  FUSEWIRE_DCHECK(sources_count > 0);
+  FUSEWIRE_DCHECK(ranks > 0);
+  if (kernel_ != nullptr)
+    return kernel_({to, sources, sources_count, count, reduction_.op == Op::kAverage ? ranks : 1});
   // The others are combined into the first source, so `to` must not be one of them.
-  const size_t bytes = call.count * element_bytes();
-  for (size_t s = 1; s < call.sources_count; ++s) FUSEWIRE_CHECK(call.to != call.sources[s]);
-  if (call.to != call.sources[0]) CopyPayload(call.to, call.sources[0], bytes);
-  for (size_t s = 1; s < call.sources_count; ++s) {
-    reduction_.user.combine(call.to, call.sources[s], call.count, reduction_.user.context);
-  }
-}
-
-void Reducer::Reduce(void* to, const void* a, const void* b, size_t count) const {
-  const void* const sources[] = {a, b};
-  ReduceCall call;
-  call.to = to;
-  call.sources = sources;
-  call.sources_count = 2;
-  call.count = count;
-  Reduce(call);
+  for (size_t s = 1; s < sources_count; ++s) FUSEWIRE_CHECK(to != sources[s]);
+  if (to != sources[0]) CopyPayload(to, sources[0], count * element_bytes());
+  for (size_t s = 1; s < sources_count; ++s) reduction_.user.combine(to, sources[s], count, reduction_.user.context);
 }
 
 void CopyPayload(void* to, const void* from, size_t bytes) {

@@ -23,14 +23,12 @@ ReduceKernel FindKernel(Op op, Type type, Level level);
 // The kernel of a built-in op is looked up once; a user's function is called for each source in turn.
 class Reducer {
  public:
-  explicit Reducer(const Reduction& reduction, Level level = BestLevel());
-  void Reduce(const ReduceCall& call) const;
-  // to = a op b
-  void Reduce(void* to, const void* a, const void* b, size_t count) const;
+  explicit Reducer(const Reduction& reduction);
+  // `ranks`: how many are in the result, if it is of all; an average is divided by it. Otherwise 1.
+  void Reduce(void* to, const void* const* sources, size_t sources_count, size_t count, uint64_t ranks) const;
 
   const Reduction& reduction() const { return reduction_; }
   size_t element_bytes() const { return SizeOf(reduction_.type); }
-  bool averages() const { return reduction_.op == Op::kAverage; }
 
  private:
   Reduction reduction_;

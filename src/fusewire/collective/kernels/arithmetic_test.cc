@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "fusewire/base/random.h"
-#include "fusewire/collective/kernels/halves.h"
+#include "fusewire/collective/kernels/scalar_test.h"
 
 namespace fusewire::collective {
 namespace {
@@ -56,7 +56,7 @@ bool IsNan(Type type, const uint8_t* at) {
   }
   uint16_t half;
   std::memcpy(&half, at, sizeof(half));
-  return std::isnan(type == Type::kF16 ? HalfToFloat(half) : Bf16ToFloat(half));
+  return std::isnan(type == Type::kF16 ? HalfToFloat(half) : scalar::Bf16ToFloat(half));
 }
 
 // The same bits, or two NaN.
@@ -80,7 +80,7 @@ TEST(Arithmetic, EveryLevelIsTheReferenceBitForBit) {
       Reduction reduction;
       reduction.op = static_cast<Op>(op_number);
       reduction.type = type;
-      const ReduceKernel reference = FindKernel(reduction.op, type, Level::kScalar);
+      const ReduceKernel reference = scalar::Find(reduction.op, type);
       ASSERT_EQ(reference != nullptr, CheckReduction(reduction).ok()) << OpName(reduction.op) << TypeName(type);
       for (const Level level : LevelsHere()) {
         const ReduceKernel kernel = FindKernel(reduction.op, type, level);
@@ -138,14 +138,18 @@ TEST(Arithmetic, ToMayBeASource) {
 }
 
 TEST(Arithmetic, NanWinsAndTheFirstOfEqualsIsKept) {
-  Reduction reduction;
-  reduction.op = Op::kMin;
-  for (const Level level : {Level::kScalar, Level::kBase, BestLevel()}) {
-    const Reducer reducer(reduction, level);
+  for (const ReduceKernel kernel : {scalar::Find(Op::kMin, Type::kF32), FindKernel(Op::kMin, Type::kF32, Level::kBase),
+                                    FindKernel(Op::kMin, Type::kF32, BestLevel())}) {
     const float a[] = {NAN, 1, 0.0F, -0.0F, -INFINITY, 2};
     const float b[] = {1, NAN, -0.0F, 0.0F, 5, INFINITY};
     float to[6];
-    reducer.Reduce(to, a, b, 6);
+    const void* const sources[] = {a, b};
+    ReduceCall call;
+    call.to = to;
+    call.sources = sources;
+    call.sources_count = 2;
+    call.count = 6;
+    kernel(call);
     EXPECT_TRUE(std::isnan(to[0]));
     EXPECT_TRUE(std::isnan(to[1]));
     EXPECT_FALSE(std::signbit(to[2]));
@@ -170,12 +174,7 @@ TEST(Arithmetic, AUsersFunctionIsCalledInTheOrderOfTheSources) {
   const int32_t one[] = {1, 4}, two[] = {2, 5}, three[] = {3, 6};
   const void* const sources[] = {one, two, three};
   int32_t to[2];
-  ReduceCall call;
-  call.to = to;
-  call.sources = sources;
-  call.sources_count = 3;
-  call.count = 2;
-  Reducer(reduction).Reduce(call);
+  Reducer(reduction).Reduce(to, sources, 3, 2, 1);
   EXPECT_EQ(to[0], 123);
   EXPECT_EQ(to[1], 456);
 }
@@ -188,10 +187,10 @@ TEST(Halves, EveryHalfRoundTrips) {
     } else {
       ASSERT_TRUE(std::isnan(HalfToFloat(FloatToHalf(HalfToFloat(half)))));
     }
-    if (!std::isnan(Bf16ToFloat(half))) {
-      ASSERT_EQ(FloatToBf16(Bf16ToFloat(half)), half);
+    if (!std::isnan(scalar::Bf16ToFloat(half))) {
+      ASSERT_EQ(scalar::FloatToBf16(scalar::Bf16ToFloat(half)), half);
     } else {
-      ASSERT_TRUE(std::isnan(Bf16ToFloat(FloatToBf16(Bf16ToFloat(half)))));
+      ASSERT_TRUE(std::isnan(scalar::Bf16ToFloat(scalar::FloatToBf16(scalar::Bf16ToFloat(half)))));
     }
   }
 }
@@ -203,9 +202,9 @@ TEST(Halves, RoundToTheNearestAndTiesToEven) {
   EXPECT_EQ(FloatToHalf(1.0F + 0x3p-11F), 0x3c02);
   EXPECT_EQ(FloatToHalf(0x1p-25F), 0);
   EXPECT_EQ(FloatToHalf(0x1.8p-25F), 1);
-  EXPECT_EQ(FloatToBf16(1.0F + 0x1p-8F), 0x3f80);
-  EXPECT_EQ(FloatToBf16(1.0F + 0x3p-8F), 0x3f82);
-  EXPECT_EQ(FloatToBf16(std::numeric_limits<float>::max()), 0x7f80);
+  EXPECT_EQ(scalar::FloatToBf16(1.0F + 0x1p-8F), 0x3f80);
+  EXPECT_EQ(scalar::FloatToBf16(1.0F + 0x3p-8F), 0x3f82);
+  EXPECT_EQ(scalar::FloatToBf16(std::numeric_limits<float>::max()), 0x7f80);
 }
 
 }  // namespace

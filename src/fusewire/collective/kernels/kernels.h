@@ -6,13 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
-#include "fusewire/collective/kernels/find_kernel.h"
-#include "fusewire/collective/kernels/halves.h"
 #include "fusewire/collective/kernels/levels.h"
 
 namespace fusewire::collective {
@@ -109,71 +108,20 @@ struct Half {
 
 // Signed overflow is undefined: integers are added and multiplied as unsigned ones.
 template <class T>
-struct Wrapping {
-  using Of = T;
-};
-template <>
-struct Wrapping<int8_t> {
-  using Of = uint8_t;
-};
-template <>
-struct Wrapping<int16_t> {
-  using Of = uint16_t;
-};
-template <>
-struct Wrapping<int32_t> {
-  using Of = uint32_t;
-};
-template <>
-struct Wrapping<int64_t> {
-  using Of = uint64_t;
-};
+using Wrapping = Vector<typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::decay<T>>::type>;
 
-struct Sum {
-  template <class T, class V>
-  static inline V Apply(V a, V b) {
-    using U = Vector<typename Wrapping<T>::Of>;
-    return (V)((U)a + (U)b);
-  }
-};
-struct Product {
-  template <class T, class V>
-  static inline V Apply(V a, V b) {
-    using U = Vector<typename Wrapping<T>::Of>;
-    return (V)((U)a * (U)b);
-  }
-};
-// The first stays unless the other is less, or is a NaN.
-struct Min {
-  template <class T, class V>
-  static inline V Apply(V a, V b) {
-    return ((b < a) | (b != b)) ? b : a;
-  }
-};
-struct Max {
-  template <class T, class V>
-  static inline V Apply(V a, V b) {
-    return ((b > a) | (b != b)) ? b : a;
-  }
-};
-struct And {
-  template <class T, class V>
-  static inline V Apply(V a, V b) {
-    return a & b;
-  }
-};
-struct Or {
-  template <class T, class V>
-  static inline V Apply(V a, V b) {
-    return a | b;
-  }
-};
-struct Xor {
-  template <class T, class V>
-  static inline V Apply(V a, V b) {
-    return a ^ b;
-  }
-};
+template <Op op, class T, class V>
+inline V Combined(V a, V b) {
+  using U = Wrapping<T>;
+  if constexpr (op == Op::kSum) return (V)((U)a + (U)b);
+  if constexpr (op == Op::kProduct) return (V)((U)a * (U)b);
+  // The first stays unless the other is less, or is a NaN.
+  if constexpr (op == Op::kMin) return ((b < a) | (b != b)) ? b : a;
+  if constexpr (op == Op::kMax) return ((b > a) | (b != b)) ? b : a;
+  if constexpr (op == Op::kAnd) return a & b;
+  if constexpr (op == Op::kOr) return a | b;
+  if constexpr (op == Op::kXor) return a ^ b;
+}
 
 template <class Lane>
 inline typename Lane::Wide Divided(typename Lane::Wide wide, uint64_t divisor) {
@@ -188,7 +136,7 @@ inline typename Lane::Wide Divided(typename Lane::Wide wide, uint64_t divisor) {
 }
 
 // The last elements are fewer than a vector: they are padded with zeros.
-template <class Lane, class F>
+template <class Lane, Op op>
 void ReduceRest(const ReduceCall& call, size_t at) {
   using Element = typename Lane::Element;
   using T = typename Lane::Arithmetic;
@@ -199,14 +147,14 @@ void ReduceRest(const ReduceCall& call, size_t at) {
   typename Lane::Wide sum = Lane::Load(padded);
   for (size_t s = 1; s < call.sources_count; ++s) {
     __builtin_memcpy(padded, static_cast<const Element*>(call.sources[s]) + at, bytes);
-    sum = F::template Apply<T>(sum, Lane::Load(padded));
+    sum = Combined<op, T>(sum, Lane::Load(padded));
   }
   Lane::Store(padded, Divided<Lane>(sum, call.divisor));
   __builtin_memcpy(static_cast<Element*>(call.to) + at, padded, bytes);
 }
 
 // Four vectors of each source at a time: all are read before the first is written, so `to` may be a source.
-template <class Lane, class F>
+template <class Lane, Op op>
 void Reduce(const ReduceCall& call) {
   using Element = typename Lane::Element;
   using T = typename Lane::Arithmetic;
@@ -222,10 +170,10 @@ void Reduce(const ReduceCall& call) {
     Wide sum3 = Lane::Load(from + 3 * kLanes);
     for (size_t s = 1; s < call.sources_count; ++s) {
       from = static_cast<const Element*>(call.sources[s]) + at;
-      sum0 = F::template Apply<T>(sum0, Lane::Load(from));
-      sum1 = F::template Apply<T>(sum1, Lane::Load(from + kLanes));
-      sum2 = F::template Apply<T>(sum2, Lane::Load(from + 2 * kLanes));
-      sum3 = F::template Apply<T>(sum3, Lane::Load(from + 3 * kLanes));
+      sum0 = Combined<op, T>(sum0, Lane::Load(from));
+      sum1 = Combined<op, T>(sum1, Lane::Load(from + kLanes));
+      sum2 = Combined<op, T>(sum2, Lane::Load(from + 2 * kLanes));
+      sum3 = Combined<op, T>(sum3, Lane::Load(from + 3 * kLanes));
     }
     Lane::Store(to + at, Divided<Lane>(sum0, call.divisor));
     Lane::Store(to + at + kLanes, Divided<Lane>(sum1, call.divisor));
@@ -235,31 +183,14 @@ void Reduce(const ReduceCall& call) {
   for (; at + kLanes <= call.count; at += kLanes) {
     Wide sum = Lane::Load(static_cast<const Element*>(call.sources[0]) + at);
     for (size_t s = 1; s < call.sources_count; ++s) {
-      sum = F::template Apply<T>(sum, Lane::Load(static_cast<const Element*>(call.sources[s]) + at));
+      sum = Combined<op, T>(sum, Lane::Load(static_cast<const Element*>(call.sources[s]) + at));
     }
     Lane::Store(to + at, Divided<Lane>(sum, call.divisor));
   }
-  ReduceRest<Lane, F>(call, at);
+  ReduceRest<Lane, op>(call, at);
 }
 
-template <Op op>
-struct FunctionOf;
-template <>
-struct FunctionOf<Op::kSum> : Sum {};
-template <>
-struct FunctionOf<Op::kProduct> : Product {};
-template <>
-struct FunctionOf<Op::kMin> : Min {};
-template <>
-struct FunctionOf<Op::kMax> : Max {};
-template <>
-struct FunctionOf<Op::kAnd> : And {};
-template <>
-struct FunctionOf<Op::kOr> : Or {};
-template <>
-struct FunctionOf<Op::kXor> : Xor {};
-
-// For find_kernel.h.
+// For levels.h.
 struct Vectors {
   template <class T>
   using Number = Plain<T>;
@@ -268,7 +199,7 @@ struct Vectors {
   using Truths = Truth;
   template <class Lane, Op op>
   static ReduceKernel Kernel() {
-    return Reduce<Lane, FunctionOf<op>>;
+    return Reduce<Lane, op>;
   }
 };
 

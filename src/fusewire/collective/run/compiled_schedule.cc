@@ -7,8 +7,6 @@
 #include <map>
 #include <utility>
 
-#include "fusewire/base/check.h"
-
 namespace fusewire::collective {
 namespace {
 
@@ -195,8 +193,7 @@ void StepOrder::Begin() {
   stage_left_ = compiled_.stage_nodes();
   open_stage_ = 0;
   for (auto& late : late_) late.clear();
-  ready_.clear();
-  ready_at_ = 0;
+  ready_.Clear();
   nodes_left_ = left_.size();
   for (size_t i = 0; i < left_.size(); ++i) left_[i] = compiled_.nodes()[i].needs;
   for (size_t i = 0; i < left_.size(); ++i) {
@@ -216,7 +213,7 @@ void StepOrder::OnEnded(size_t node) {
     ++open_stage_;
     const size_t opened = open_stage_ + compiled_.window();
     if (opened >= late_.size()) continue;
-    ready_.insert(ready_.end(), late_[opened].begin(), late_[opened].end());
+    for (const uint32_t late : late_[opened]) ready_.Push(late);
     late_[opened].clear();
   }
 }

@@ -63,6 +63,28 @@ class CompiledSchedule {
   size_t window_ = 0;
 };
 
+// Nodes, by their index, in the order in which they came.
+class NodeQueue {
+ public:
+  bool empty() const { return nodes_.empty(); }
+  size_t front() const {
+    FUSEWIRE_DCHECK(!empty());
+    return nodes_[at_];
+  }
+  void Push(size_t node) { nodes_.push_back(static_cast<uint32_t>(node)); }
+  void Pop() {
+    if (++at_ == nodes_.size()) Clear();
+  }
+  void Clear() {
+    nodes_.clear();
+    at_ = 0;
+  }
+
+ private:
+  std::vector<uint32_t> nodes_;
+  size_t at_ = 0;  // of the first, which exists unless it is empty
+};
+
 // The nodes of a compiled schedule that may begin now, in one run.
 // A node is given out once in a run: when all its needs have ended or been posted, and at most a window of stages lies
 // between it and the first unfinished stage.
@@ -88,16 +110,15 @@ class StepOrder {
   std::vector<uint32_t> stage_left_;
   size_t open_stage_ = 0;
   std::vector<std::vector<uint32_t>> late_;  // released, but too many stages ahead
-  std::vector<uint32_t> ready_;
-  size_t ready_at_ = 0;
+  NodeQueue ready_;
   size_t nodes_left_ = 0;
 };
 
 inline std::optional<size_t> StepOrder::TakeNext() {
-  if (ready_at_ < ready_.size()) return ready_[ready_at_++];
-  ready_.clear();
-  ready_at_ = 0;
-  return std::nullopt;
+  if (ready_.empty()) return std::nullopt;
+  const size_t next = ready_.front();
+  ready_.Pop();
+  return next;
 }
 
 // All its needs are met. It still waits if its stage is too far ahead.
@@ -107,7 +128,7 @@ inline void StepOrder::Release(size_t node) {
   if (stage > open_stage_ + compiled_.window()) {
     late_[stage].push_back(static_cast<uint32_t>(node));
   } else {
-    ready_.push_back(static_cast<uint32_t>(node));
+    ready_.Push(node);
   }
 }
 

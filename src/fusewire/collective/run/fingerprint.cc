@@ -1,8 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/collective/run/fingerprint.h"
 
-#include <tuple>
-
 #include "fusewire/base/check.h"
 #include "fusewire/wire/coder.h"
 
@@ -14,14 +12,7 @@ bool HasRoot(CollectiveKind kind) {
          kind == CollectiveKind::kScatter;
 }
 
-auto AllOf(const Fingerprint& of) {
-  return std::tie(of.kind, of.op, of.type, of.algorithm, of.keyed, of.epoch, of.root, of.segment, of.key, of.turn,
-                  of.amount, of.digest);
-}
-
 }  // namespace
-
-bool Fingerprint::operator==(const Fingerprint& other) const { return AllOf(*this) == AllOf(other); }
 
 bool Fingerprint::SamePlace(const Fingerprint& other) const {
   return keyed == other.keyed && key == other.key && turn == other.turn && epoch == other.epoch;

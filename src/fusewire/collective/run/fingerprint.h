@@ -33,7 +33,7 @@ struct Fingerprint {
   uint64_t amount = 0;  // the sum of counts
   uint64_t digest = 0;  // of counts, if every rank knows all of them
 
-  bool operator==(const Fingerprint& other) const;
+  bool operator==(const Fingerprint& other) const = default;
   // The same position in the order of calls, or the same key.
   bool SamePlace(const Fingerprint& other) const;
   // "all-reduce sum of 12 f32"

@@ -5,8 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "fusewire/base/check.h"
-
 namespace fusewire::collective {
 namespace {
 
@@ -77,6 +75,7 @@ ScheduleRunner::ScheduleRunner(CompiledSchedule compiled, size_t element_bytes, 
       order_(compiled_),
       memory_(element_bytes, compiled_.scratch_count()),
       runs_(compiled_.nodes().size()),
+      work_(compiled_, memory_),
       met_(static_cast<size_t>(compiled_.request().ranks), false) {}
 
 void ScheduleRunner::MakeOps(p2p::Endpoint* endpoint, const std::vector<p2p::Peer*>& peers) {
@@ -99,30 +98,21 @@ void ScheduleRunner::MakeOps(p2p::Endpoint* endpoint, const std::vector<p2p::Pee
 // ---- begin ----
 
 void ScheduleRunner::Prepare(const Run& run) {
-  FUSEWIRE_DCHECK(!running_);
+  FUSEWIRE_DCHECK(!running());
   run_ = run;
   std::fill(met_.begin(), met_.end(), false);
 }
 
 void ScheduleRunner::Begin() {
-  FUSEWIRE_CHECK(!running_);
-  FUSEWIRE_CHECK(under_way_ == 0);  // else a message of the last run would end in this one
-  if (Reduces(compiled_.request().kind)) reducer_.emplace(run_.reduction);
+  FUSEWIRE_CHECK(!running());  // else a message of the last run would end in this one
+  work_.Begin(run_.reduction);
   EncodeFingerprint(run_.print, Bytes(print_bytes_, sizeof(print_bytes_)));
   status_ = memory_.Begin(run_.arrays.input, run_.arrays.output);
-  work_.clear();
-  work_at_ = 0;
   waiting_sends_.clear();
-  unreached_.clear();
   failure_.reset();
-  for (NodeRun& run : runs_) {
-    run.posted = false;
-    run.done = 0;
-  }
+  for (NodeRun& run : runs_) run.posted = false;
   order_.Begin();
-  running_ = true;
   BeginReady();
-  EndIfIdle();
 }
 
 void ScheduleRunner::BeginReady() {
@@ -153,10 +143,9 @@ void ScheduleRunner::BeginNode(size_t index) {
       ++under_way_;
       if (owner_->IsUp(step.peer)) return PostSend(index);
       waiting_sends_.push_back({step.peer, index});
-      unreached_.push_back(step.peer);
       break;
     }
-    default: work_.push_back(static_cast<uint32_t>(index));
+    default: work_.Add(index);
   }
 }
 
@@ -174,11 +163,13 @@ void ScheduleRunner::PostSend(size_t index) {
   order_.OnPosted(index);
 }
 
-std::optional<int> ScheduleRunner::TakeUnreached() {
-  if (unreached_.empty()) return std::nullopt;
-  const int rank = unreached_.back();
-  unreached_.pop_back();
-  return rank;
+std::vector<int> ScheduleRunner::TakeUnreached() {
+  std::vector<int> ranks;
+  for (auto send = waiting_sends_.rbegin(); send != waiting_sends_.rend() && !send->is_taken; ++send) {
+    send->is_taken = true;
+    ranks.push_back(send->rank);
+  }
+  return ranks;
 }
 
 bool ScheduleRunner::WaitsToReach(int rank) const {
@@ -228,7 +219,6 @@ Status ScheduleRunner::CheckReceived(size_t index, std::optional<Fingerprint>* d
 }
 
 void ScheduleRunner::OnEnded(size_t index, const Status& status, const std::optional<Fingerprint>& differs) {
-  FUSEWIRE_CHECK(running_);
   FUSEWIRE_CHECK(under_way_ > 0);
   --under_way_;
   if (status.ok() && !differs.has_value()) {
@@ -238,33 +228,23 @@ void ScheduleRunner::OnEnded(size_t index, const Status& status, const std::opti
     FUSEWIRE_DCHECK(!failure_.has_value());  // the owner takes each
     failure_ = MessageFailure{compiled_.nodes()[index].step->peer, runs_[index].send != nullptr, status, differs};
   }
-  EndIfIdle();
-  if (!running_ || has_work() || failure_.has_value() || !unreached_.empty()) owner_->OnMessageEnded(this);
+  if (!running() || has_work() || failure_.has_value() || has_unreached()) owner_->OnMessageEnded(this);
 }
 
 std::optional<MessageFailure> ScheduleRunner::TakeFailure() {
   return failure_.has_value() ? std::exchange(failure_, std::nullopt) : std::nullopt;
 }
 
-void ScheduleRunner::EndIfIdle() {
-  if (!running_ || under_way_ > 0) return;
-  if (status_.ok() && !order_.all_ended()) return;
-  FUSEWIRE_DCHECK(waiting_sends_.empty());
-  running_ = false;
-}
-
 void ScheduleRunner::Fail(const Status& why) {
   FUSEWIRE_DCHECK(!why.ok());
-  if (!running_ || !status_.ok()) return;
+  if (!running() || !status_.ok()) return;
   status_ = why;
   FUSEWIRE_DCHECK(under_way_ >= waiting_sends_.size());
   under_way_ -= waiting_sends_.size();
   waiting_sends_.clear();
-  unreached_.clear();
   for (const NodeRun& run : runs_) {
     if (p2p::Op* const message = run.under_way()) message->Cancel();
   }
-  EndIfIdle();
 }
 
 void ScheduleRunner::ExpectNoMoreOf(int rank) {
@@ -277,7 +257,7 @@ void ScheduleRunner::ExpectNoMoreOf(int rank) {
 std::vector<int> ScheduleRunner::WaitsFor() const {
   std::vector<int> ranks;
   for (size_t i = 0; i < runs_.size(); ++i) {
-    if (running_ && runs_[i].under_way() != nullptr) ranks.push_back(compiled_.nodes()[i].step->peer);
+    if (running() && runs_[i].under_way() != nullptr) ranks.push_back(compiled_.nodes()[i].step->peer);
   }
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
@@ -287,38 +267,36 @@ std::vector<int> ScheduleRunner::WaitsFor() const {
 // ---- work ----
 
 bool ScheduleRunner::Work(size_t bytes_max) {
-  size_t spent = 0;
-  while (has_work() && spent < bytes_max) {
-    const size_t index = work_[work_at_];
-    spent += WorkOn(index, bytes_max - spent) + 1;
-    if (runs_[index].done < memory_.BytesOf(compiled_.nodes()[index].step->span)) break;
-    if (++work_at_ == work_.size()) {
-      work_.clear();
-      work_at_ = 0;
-    }
-    order_.OnEnded(index);
+  for (size_t spent = 0; has_work() && spent < bytes_max;) {
+    const std::optional<size_t> ended = work_.DoFirst(bytes_max - spent, &spent);
+    if (!ended.has_value()) break;
+    order_.OnEnded(*ended);
     // Messages first: they travel while this rank goes on reducing.
     BeginReady();
   }
-  EndIfIdle();
   return has_work();
 }
 
-// Does about `bytes_max` of a node's work; returns the number of bytes that it read.
-size_t ScheduleRunner::WorkOn(size_t index, size_t bytes_max) {
-  const Step& step = *compiled_.nodes()[index].step;
+void StepWork::Begin(const Reduction& reduction) {
+  nodes_.Clear();
+  done_ = 0;
+  if (Reduces(compiled_.request().kind)) reducer_.emplace(reduction);
+}
+
+std::optional<size_t> StepWork::DoFirst(size_t bytes_max, size_t* spent) {
+  const size_t node = nodes_.front();
+  const Step& step = *compiled_.nodes()[node].step;
   FUSEWIRE_DCHECK(step.what == Step::Do::kReduce || step.what == Step::Do::kCopy);
   const size_t element_bytes = memory_.element_bytes();
   const size_t bytes = memory_.BytesOf(step.span);
-  size_t& done = runs_[index].done;
-  size_t spent = 0;
-  while (done < bytes && spent < bytes_max) {
+  ++*spent;  // an empty one, too
+  for (size_t read = 0; done_ < bytes && read < bytes_max;) {
     uint8_t* to = nullptr;
-    size_t run = std::min(memory_.At(step.span, done, &to), std::max(kRunBytesMax, element_bytes));
+    size_t run = std::min(memory_.At(step.span, done_, &to), std::max(kRunBytesMax, element_bytes));
     sources_.clear();
     for (const Span& span : step.from) {
       uint8_t* from = nullptr;
-      run = std::min(run, memory_.At(span, done, &from));
+      run = std::min(run, memory_.At(span, done_, &from));
       sources_.push_back(from);
     }
     run -= run % element_bytes;
@@ -326,19 +304,18 @@ size_t ScheduleRunner::WorkOn(size_t index, size_t bytes_max) {
     if (step.what == Step::Do::kCopy) {
       CopyPayload(to, sources_[0], run);
     } else {
-      ReduceCall call;
-      call.to = to;
-      call.sources = sources_.data();
-      call.sources_count = sources_.size();
-      call.count = run / element_bytes;
-      call.divisor = step.last && reducer_->averages() ? static_cast<uint64_t>(compiled_.request().ranks) : 1;
-      reducer_->Reduce(call);
+      const uint64_t ranks = step.last ? static_cast<uint64_t>(compiled_.request().ranks) : 1;
+      reducer_->Reduce(to, sources_.data(), sources_.size(), run / element_bytes, ranks);
     }
-    done += run;
-    FUSEWIRE_DCHECK(done <= bytes);
-    spent += run * step.from.size();
+    done_ += run;
+    FUSEWIRE_DCHECK(done_ <= bytes);
+    read += run * step.from.size();
+    *spent += run * step.from.size();
   }
-  return spent;
+  if (done_ < bytes) return std::nullopt;
+  nodes_.Pop();
+  done_ = 0;
+  return node;
 }
 
 }  // namespace fusewire::collective

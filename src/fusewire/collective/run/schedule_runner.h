@@ -63,6 +63,29 @@ class RunMemory {
   std::vector<size_t> input_starts_, output_starts_;  // of pieces, where there are several
 };
 
+// The reductions and copies of a run whose sources are complete, one after the other, a piece at a time.
+// Home: the endpoint's reactor. Fails: never.
+class StepWork {
+ public:
+  // Both outlive it.
+  StepWork(const CompiledSchedule& compiled, const RunMemory& memory) : compiled_(compiled), memory_(memory) {}
+
+  void Begin(const Reduction& reduction);
+  void Add(size_t node) { nodes_.Push(node); }
+  bool empty() const { return nodes_.empty(); }
+  // Does about `bytes_max` of the first node's work, and adds to *spent the bytes that it read. Returns the node if
+  // that was all of its work.
+  std::optional<size_t> DoFirst(size_t bytes_max, size_t* spent);
+
+ private:
+  const CompiledSchedule& compiled_;
+  const RunMemory& memory_;
+  std::optional<Reducer> reducer_;
+  NodeQueue nodes_;
+  size_t done_ = 0;  // bytes of the first node
+  std::vector<const void*> sources_;
+};
+
 class ScheduleRunner;
 
 class RunnerOwner {
@@ -114,10 +137,10 @@ class ScheduleRunner {
   void ExpectNoMoreOf(int rank);
 
   // ---- its state ----
-  bool running() const { return running_; }
-  bool has_work() const { return work_at_ < work_.size() && status_.ok(); }
-  // A rank for which a send has begun to wait.
-  std::optional<int> TakeUnreached();
+  bool running() const { return under_way_ > 0 || (status_.ok() && !order_.all_ended()); }
+  bool has_work() const { return !work_.empty() && status_.ok(); }
+  // The ranks for which sends have begun to wait.
+  std::vector<int> TakeUnreached();
   std::optional<MessageFailure> TakeFailure();
   bool WaitsToReach(int rank) const;
   // The ranks for whose messages it waits.
@@ -142,7 +165,6 @@ class ScheduleRunner {
   // The state of a node in this run.
   struct NodeRun {
     bool posted = false;
-    size_t done = 0;  // bytes, of a reduction or a copy
     std::unique_ptr<p2p::SendOp> send;
     std::unique_ptr<p2p::ReceiveOp> receive;
 
@@ -156,6 +178,7 @@ class ScheduleRunner {
   struct WaitingSend {
     int rank;
     size_t node;
+    bool is_taken = false;  // by TakeUnreached; those that are not are the last
   };
 
   ScheduleRunner(CompiledSchedule compiled, size_t element_bytes, RunnerOwner* owner);
@@ -166,8 +189,7 @@ class ScheduleRunner {
   void OnReceiveEnded(size_t index);
   Status CheckReceived(size_t index, std::optional<Fingerprint>* differs) const;
   void OnEnded(size_t index, const Status& status, const std::optional<Fingerprint>& differs);
-  void EndIfIdle();
-  size_t WorkOn(size_t index, size_t bytes_max);
+  bool has_unreached() const { return !waiting_sends_.empty() && !waiting_sends_.back().is_taken; }
 
   const CompiledSchedule compiled_;
   RunnerOwner* const owner_;
@@ -177,16 +199,11 @@ class ScheduleRunner {
   uint8_t print_bytes_[kFingerprintBytes] = {};
 
   Run run_;
-  std::optional<Reducer> reducer_;
-  std::vector<uint32_t> work_;
-  size_t work_at_ = 0;
-  std::vector<const void*> sources_;
+  StepWork work_;
   std::vector<bool> met_;
   std::vector<WaitingSend> waiting_sends_;
-  std::vector<int> unreached_;
   std::optional<MessageFailure> failure_;
   size_t under_way_ = 0;
-  bool running_ = false;
   Status status_;
 };
 

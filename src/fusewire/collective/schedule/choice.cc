@@ -2,6 +2,7 @@
 #include "fusewire/collective/schedule/choice.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <map>
 #include <string_view>
@@ -26,15 +27,7 @@ struct Work {
   double all_reduced = 0;
 };
 
-double Log2Up(double n) {
-  double rounds = 0;
-  double reached = 1;
-  while (reached < n) {
-    reached *= 2;
-    ++rounds;
-  }
-  return rounds;
-}
+double Log2Up(double n) { return std::bit_width(static_cast<uint64_t>(n) - 1); }
 
 // All ranks do the same work.
 Work Even(double n, double ways, double messages, double sent, double reduced) {
@@ -42,11 +35,7 @@ Work Even(double n, double ways, double messages, double sent, double reduced) {
 }
 
 // If the number of ranks is not a power of two, the first pairs need two more latencies, see schedule_reduce.cc, Fold.
-double FoldWays(double n) {
-  double pow2 = 1;
-  while (pow2 * 2 <= n) pow2 *= 2;
-  return pow2 == n ? 0 : 2;
-}
+double FoldWays(double n) { return std::has_single_bit(static_cast<uint64_t>(n)) ? 0 : 2; }
 
 // The flat algorithm that a two-level one is within a host.
 Algorithm FlatOf(CollectiveKind kind, Algorithm algorithm) {

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "fusewire/collective/schedule/interpreter_test.h"
 #include "fusewire/collective/schedule/schedule.h"
 
 namespace fusewire::collective {

@@ -21,6 +21,28 @@ using Numbers = std::vector<uint64_t>;
 // Combines two numbers; the divisor of averages is checked by `last` alone.
 using Combine = uint64_t (*)(uint64_t a, uint64_t b);
 
+// The cost of a schedule to its rank: messages and elements sent, and elements that reductions read after their first
+// source.
+struct Load {
+  size_t stages = 0;
+  size_t messages = 0;
+  size_t sent = 0;
+  size_t reduced = 0;
+};
+inline Load LoadOf(const Schedule& schedule) {
+  Load load;
+  load.stages = schedule.stages.size();
+  for (const Stage& stage : schedule.stages) {
+    for (const Step& step : stage) {
+      if (step.what == Step::Do::kReduce) load.reduced += step.span.count * (step.from.size() - 1);
+      if (step.what != Step::Do::kSend) continue;
+      ++load.messages;
+      load.sent += step.span.count;
+    }
+  }
+  return load;
+}
+
 struct Player {
   Schedule schedule;
   Numbers memory[3];  // by Memory

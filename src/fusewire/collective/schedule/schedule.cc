@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <string>
-#include <vector>
 
 #include "fusewire/base/check.h"
 #include "fusewire/collective/schedule/schedule_builder.h"
@@ -182,20 +181,6 @@ Result<Schedule> Compile(const Request& request) {
     for (const Step& step : stage) CheckStep(request, step);
   }
   return schedule;
-}
-
-Load LoadOf(const Schedule& schedule) {
-  Load load;
-  load.stages = schedule.stages.size();
-  for (const Stage& stage : schedule.stages) {
-    for (const Step& step : stage) {
-      if (step.what == Step::Do::kReduce) load.reduced += step.span.count * (step.from.size() - 1);
-      if (step.what != Step::Do::kSend) continue;
-      ++load.messages;
-      load.sent += step.span.count;
-    }
-  }
-  return load;
 }
 
 }  // namespace fusewire::collective

@@ -72,14 +72,4 @@ constexpr int kScheduleRanksMax = 64 * 1024;
 
 Result<Schedule> Compile(const Request& request);
 
-// The cost of a schedule to its rank: messages and elements sent, and elements that reductions read after their first
-// source.
-struct Load {
-  size_t stages = 0;
-  size_t messages = 0;
-  size_t sent = 0;
-  size_t reduced = 0;
-};
-Load LoadOf(const Schedule& schedule);
-
 }  // namespace fusewire::collective

@@ -39,7 +39,7 @@ class Blocks {
     FUSEWIRE_DCHECK(block + 1 < starts_.size());
     return starts_[block + 1] - starts_[block];
   }
-  size_t sum() const { return starts_.back(); }
+  Span Of(Memory memory, size_t block) const { return {memory, at(block), count(block)}; }
   // Of blocks [from, to).
   size_t CountOf(size_t from, size_t to) const {
     FUSEWIRE_DCHECK(from <= to);
@@ -78,6 +78,15 @@ class Builder {
 
   void Send(size_t stage, size_t peer, Span span) { Message(stage, Step::Do::kSend, peer, span); }
   void Receive(size_t stage, size_t peer, Span span) { Message(stage, Step::Do::kReceive, peer, span); }
+  // One to each other rank, or from each: span_of(peer).
+  template <class SpanOf>
+  void SendToAll(size_t stage, SpanOf span_of) {
+    for (size_t i = 1; i < n_; ++i) Send(stage, After(me_, i), span_of(After(me_, i)));
+  }
+  template <class SpanOf>
+  void ReceiveFromAll(size_t stage, SpanOf span_of) {
+    for (size_t i = 1; i < n_; ++i) Receive(stage, Before(me_, i), span_of(Before(me_, i)));
+  }
   // An empty message that is sent nevertheless.
   void Signal(size_t stage, size_t to, size_t from) {
     Put(stage, Step::Do::kSend).peer = static_cast<int>(to);

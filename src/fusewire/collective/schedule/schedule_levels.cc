@@ -117,7 +117,7 @@ void TwoLevelAllReduce(Builder* b) {
   const Blocks blocks = Blocks::Even(b->count(), lanes);
   std::vector<size_t> counts(mine.size(), 0);
   for (size_t lane = 0; lane < lanes; ++lane) counts[lane] = blocks.count(lane);
-  const Span own = index < lanes ? Output(blocks.at(index), blocks.count(index)) : Output(0, 0);
+  const Span own = index < lanes ? blocks.Of(Memory::kOutput, index) : Span();
   const bool one_host = hosts.count() == 1;
   Append(b, {CollectiveKind::kReduceScatter, Algorithm::kDirect, mine, 0, counts, false, one_host, Input(0, b->count()),
              own});
@@ -136,26 +136,13 @@ void TwoLevelBroadcast(Builder* b) {
   const std::vector<size_t> leaders = hosts.LeadersFor(b->root());
   const size_t host = hosts.HostOf(b->me());
   const Span all = Output(0, b->count());
+  const std::vector<size_t> counts{b->count()};
   if (leaders[host] == b->me()) {
-    Append(b, {CollectiveKind::kBroadcast,
-               b->request().between,
-               leaders,
-               b->root(),
-               {b->count()},
-               false,
-               false,
-               Input(0, b->count()),
-               all});
+    Append(b, {CollectiveKind::kBroadcast, b->request().between, leaders, b->root(), counts, false, false,
+               Input(0, b->count()), all});
   }
-  Append(b, {CollectiveKind::kBroadcast,
-             Algorithm::kBinomial,
-             hosts.RanksOf(host),
-             leaders[host],
-             {b->count()},
-             true,
-             false,
-             all,
-             all});
+  Append(b, {CollectiveKind::kBroadcast, Algorithm::kBinomial, hosts.RanksOf(host), leaders[host], counts, true, false,
+             all, all});
 }
 
 // The reverse: one rank of each host gets the host's sum, and the root gets the sum of these.
@@ -169,24 +156,18 @@ void TwoLevelReduce(Builder* b) {
   // Behind the scratch memory into which the others' arrays land.
   const Span sum =
       b->me() == b->root() ? Output(0, count) : Scratch((std::max(mine.size(), leaders.size()) + 1) * count, count);
-  Append(b, {CollectiveKind::kReduce,
-             Algorithm::kDirect,
-             mine,
-             leaders[host],
-             {count},
-             false,
-             one_host,
-             Input(0, count),
+  const std::vector<size_t> counts{count};
+  Append(b, {CollectiveKind::kReduce, Algorithm::kDirect, mine, leaders[host], counts, false, one_host, Input(0, count),
              sum});
   if (leaders[host] != b->me() || one_host) return;
-  Append(b, {CollectiveKind::kReduce, b->request().between, leaders, b->root(), {count}, true, true, sum, sum});
+  Append(b, {CollectiveKind::kReduce, b->request().between, leaders, b->root(), counts, true, true, sum, sum});
 }
 
 // Each block is sent once to each other host, to a delegate that sends it on to the other ranks of its host.
 void TwoLevelAllGather(Builder* b) {
   const Hosts hosts(*b);
   const Blocks blocks(b->request().counts);
-  auto block = [&blocks](size_t rank) { return Output(blocks.at(rank), blocks.count(rank)); };
+  auto block = [&blocks](size_t rank) { return blocks.Of(Memory::kOutput, rank); };
   const size_t me = b->me();
   const size_t here = hosts.HostOf(me);
   b->Copy(0, block(me), Input(0, blocks.count(me)));

@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Schedules that only move bytes.
 #include <algorithm>
+#include <bit>
 #include <cstddef>
-#include <vector>
 
 #include "fusewire/collective/schedule/schedule_builder.h"
 
@@ -31,23 +31,17 @@ void Bruck(Builder* b, const Blocks& blocks) {
 
 void ScatterGatherBroadcast(Builder* b) {
   const Blocks blocks = Blocks::Even(b->count(), b->n());
-  const size_t me = b->me();
-  if (me == b->root()) {
+  const Span mine = blocks.Of(Memory::kOutput, b->me());
+  const bool at_root = b->me() == b->root();
+  if (at_root) {
     b->Copy(0, Output(0, b->count()), Input(0, b->count()));
-    for (size_t i = 1; i < b->n(); ++i) {
-      const size_t peer = b->After(me, i);
-      b->Send(0, peer, Input(blocks.at(peer), blocks.count(peer)));
-    }
+    b->SendToAll(0, [&](size_t peer) { return blocks.Of(Memory::kInput, peer); });
   } else {
-    b->Receive(0, b->root(), Output(blocks.at(me), blocks.count(me)));
+    b->Receive(0, b->root(), mine);
   }
   // The root has all blocks: no rank sends to it.
-  for (size_t i = 1; i < b->n(); ++i) {
-    const size_t to = b->After(me, i);
-    const size_t from = b->Before(me, i);
-    if (to != b->root()) b->Send(1, to, Output(blocks.at(me), blocks.count(me)));
-    if (me != b->root()) b->Receive(1, from, Output(blocks.at(from), blocks.count(from)));
-  }
+  b->SendToAll(1, [&](size_t peer) { return peer == b->root() ? Span() : mine; });
+  if (!at_root) b->ReceiveFromAll(1, [&](size_t peer) { return blocks.Of(Memory::kOutput, peer); });
 }
 
 void Chain(Builder* b) {
@@ -56,11 +50,11 @@ void Chain(Builder* b) {
   const Blocks parts = Blocks::Even(b->count(), std::max<size_t>(segments, 1));
   if (number == 0) b->Copy(0, Output(0, b->count()), Input(0, b->count()));
   for (size_t k = 0; k < segments; ++k) {
-    const Span span = Output(parts.at(k), parts.count(k));
-    const Span first = Input(parts.at(k), parts.count(k));
+    const Span span = parts.Of(Memory::kOutput, k);
     // Segment k reaches rank r of the chain in stage k + r - 1, and leaves it in the next.
     if (number > 0) b->Receive(k + number - 1, b->Before(b->me(), 1), span);
-    if (number + 1 < b->n()) b->Send(k + number, b->After(b->me(), 1), number == 0 ? first : span);
+    if (number + 1 < b->n())
+      b->Send(k + number, b->After(b->me(), 1), number == 0 ? parts.Of(Memory::kInput, k) : span);
   }
 }
 
@@ -69,9 +63,7 @@ void Chain(Builder* b) {
 void AppendBinomialDown(Builder* b) {
   const size_t number = b->Before(b->me(), b->root());
   const Span all = Output(0, b->count());
-  size_t top = 1;
-  while (top < b->n()) top *= 2;
-  for (size_t distance = top / 2; distance > 0; distance /= 2) {
+  for (size_t distance = std::bit_ceil(b->n()) / 2; distance > 0; distance /= 2) {
     const size_t stage = b->Next();
     if (number % (2 * distance) == 0 && number + distance < b->n()) b->Send(stage, b->After(b->me(), distance), all);
     if (number % (2 * distance) == distance) b->Receive(stage, b->Before(b->me(), distance), all);
@@ -80,11 +72,8 @@ void AppendBinomialDown(Builder* b) {
 
 void AppendAllGatherDirect(Builder* b, const Blocks& blocks) {
   const size_t stage = b->Next();
-  for (size_t i = 1; i < b->n(); ++i) {
-    const size_t from = b->Before(b->me(), i);
-    b->Send(stage, b->After(b->me(), i), Output(blocks.at(b->me()), blocks.count(b->me())));
-    b->Receive(stage, from, Output(blocks.at(from), blocks.count(from)));
-  }
+  b->SendToAll(stage, [&](size_t) { return blocks.Of(Memory::kOutput, b->me()); });
+  b->ReceiveFromAll(stage, [&](size_t peer) { return blocks.Of(Memory::kOutput, peer); });
 }
 
 void AppendAllGatherRing(Builder* b, const Blocks& blocks) {
@@ -92,15 +81,15 @@ void AppendAllGatherRing(Builder* b, const Blocks& blocks) {
     const size_t stage = b->Next();
     const size_t sent = b->Before(b->me(), step);
     const size_t landed = b->Before(b->me(), step + 1);
-    b->Send(stage, b->After(b->me(), 1), Output(blocks.at(sent), blocks.count(sent)));
-    b->Receive(stage, b->Before(b->me(), 1), Output(blocks.at(landed), blocks.count(landed)));
+    b->Send(stage, b->After(b->me(), 1), blocks.Of(Memory::kOutput, sent));
+    b->Receive(stage, b->Before(b->me(), 1), blocks.Of(Memory::kOutput, landed));
   }
 }
 
 void BuildAllGather(Builder* b) {
   if (b->request().algorithm == Algorithm::kTwoLevel) return TwoLevelAllGather(b);
   const Blocks blocks(b->request().counts);
-  b->Copy(0, Output(blocks.at(b->me()), blocks.count(b->me())), Input(0, blocks.count(b->me())));
+  b->Copy(0, blocks.Of(Memory::kOutput, b->me()), Input(0, blocks.count(b->me())));
   switch (b->request().algorithm) {
     case Algorithm::kRing: return AppendAllGatherRing(b, blocks);
     case Algorithm::kBruck: return Bruck(b, blocks);
@@ -112,22 +101,16 @@ void BuildGather(Builder* b) {
   const Blocks blocks(b->request().counts);
   const size_t me = b->me();
   if (me != b->root()) return b->Send(0, b->root(), Input(0, blocks.count(me)));
-  b->Copy(0, Output(blocks.at(me), blocks.count(me)), Input(0, blocks.count(me)));
-  for (size_t i = 1; i < b->n(); ++i) {
-    const size_t peer = b->After(me, i);
-    b->Receive(0, peer, Output(blocks.at(peer), blocks.count(peer)));
-  }
+  b->Copy(0, blocks.Of(Memory::kOutput, me), Input(0, blocks.count(me)));
+  b->ReceiveFromAll(0, [&](size_t peer) { return blocks.Of(Memory::kOutput, peer); });
 }
 
 void BuildScatter(Builder* b) {
   const Blocks blocks(b->request().counts);
   const size_t me = b->me();
   if (me != b->root()) return b->Receive(0, b->root(), Output(0, blocks.count(me)));
-  b->Copy(0, Output(0, blocks.count(me)), Input(blocks.at(me), blocks.count(me)));
-  for (size_t i = 1; i < b->n(); ++i) {
-    const size_t peer = b->After(me, i);
-    b->Send(0, peer, Input(blocks.at(peer), blocks.count(peer)));
-  }
+  b->Copy(0, Output(0, blocks.count(me)), blocks.Of(Memory::kInput, me));
+  b->SendToAll(0, [&](size_t peer) { return blocks.Of(Memory::kInput, peer); });
 }
 
 void BuildBroadcast(Builder* b) {
@@ -146,13 +129,13 @@ void BuildAllToAll(Builder* b) {
   const Blocks receives(b->request().receives);
   const size_t me = b->me();
   const bool pairwise = b->request().algorithm == Algorithm::kPairwise;
-  b->Copy(0, Output(receives.at(me), receives.count(me)), Input(sends.at(me), sends.count(me)));
+  b->Copy(0, receives.Of(Memory::kOutput, me), sends.Of(Memory::kInput, me));
   for (size_t i = 1; i < b->n(); ++i) {
     const size_t to = b->After(me, i);
     const size_t from = b->Before(me, i);
     const size_t stage = pairwise ? i : 0;
-    b->Send(stage, to, Input(sends.at(to), sends.count(to)));
-    b->Receive(stage, from, Output(receives.at(from), receives.count(from)));
+    b->Send(stage, to, sends.Of(Memory::kInput, to));
+    b->Receive(stage, from, receives.Of(Memory::kOutput, from));
   }
 }
 

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Schedules that reduce. If two ranks exchange partial results, the lower rank's comes first on both, so that both get
 // the same bits.
+#include <bit>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -22,38 +23,23 @@ std::vector<Span> InRankOrder(const Builder& b, Span mine, size_t scratch_stride
 
 void OneShot(Builder* b) {
   const size_t count = b->count();
-  for (size_t i = 1; i < b->n(); ++i) b->Send(0, b->After(b->me(), i), Input(0, count));
-  for (size_t i = 1; i < b->n(); ++i) {
-    const size_t peer = b->Before(b->me(), i);
-    b->Receive(0, peer, Scratch(peer * count, count));
-  }
+  b->SendToAll(0, [&](size_t) { return Input(0, count); });
+  b->ReceiveFromAll(0, [&](size_t peer) { return Scratch(peer * count, count); });
   b->Reduce(1, Output(0, count), InRankOrder(*b, Input(0, count), count), true);
 }
 
 // This rank receives all parts of its own block, and reduces them into `to`; two stages.
 void ReduceMyBlock(Builder* b, const Blocks& blocks, Span to) {
-  const size_t me = b->me();
-  const size_t count = blocks.count(me);
-  for (size_t i = 1; i < b->n(); ++i) {
-    const size_t peer = b->After(me, i);
-    b->Send(0, peer, Input(blocks.at(peer), blocks.count(peer)));
-  }
-  for (size_t i = 1; i < b->n(); ++i) {
-    const size_t peer = b->Before(me, i);
-    b->Receive(0, peer, Scratch(peer * count, count));
-  }
-  b->Reduce(1, to, InRankOrder(*b, Input(blocks.at(me), count), count), true);
+  const size_t count = blocks.count(b->me());
+  b->SendToAll(0, [&](size_t peer) { return blocks.Of(Memory::kInput, peer); });
+  b->ReceiveFromAll(0, [&](size_t peer) { return Scratch(peer * count, count); });
+  b->Reduce(1, to, InRankOrder(*b, blocks.Of(Memory::kInput, b->me()), count), true);
 }
 
 void TwoShot(Builder* b) {
   const Blocks blocks = Blocks::Even(b->count(), b->n());
-  ReduceMyBlock(b, blocks, Output(blocks.at(b->me()), blocks.count(b->me())));
-  for (size_t i = 1; i < b->n(); ++i) {
-    const size_t to = b->After(b->me(), i);
-    const size_t from = b->Before(b->me(), i);
-    b->Send(2, to, Output(blocks.at(b->me()), blocks.count(b->me())));
-    b->Receive(2, from, Output(blocks.at(from), blocks.count(from)));
-  }
+  ReduceMyBlock(b, blocks, blocks.Of(Memory::kOutput, b->me()));
+  AppendAllGatherDirect(b, blocks);
 }
 
 // Exchanges partial results with `peer` and keeps the sum; two stages.
@@ -70,14 +56,11 @@ void ExchangeAndReduce(Builder* b, size_t peer, Span sent, Span kept, bool last)
 // Only pow2 ranks take part, the largest power of two up to n. In each of the first pairs of ranks, the even rank sends
 // its array to the odd one first, and gets the result afterwards.
 struct Fold {
-  size_t pow2 = 1;
-  size_t extra = 0;
+  size_t pow2, extra;
   bool takes_part = true;
   size_t number = 0;  // among those that take part
 
-  explicit Fold(const Builder& b) {
-    while (pow2 * 2 <= b.n()) pow2 *= 2;
-    extra = b.n() - pow2;
+  explicit Fold(const Builder& b) : pow2(std::bit_floor(b.n())), extra(b.n() - pow2) {
     takes_part = b.me() >= 2 * extra || b.me() % 2 == 1;
     number = b.me() < 2 * extra ? b.me() / 2 : b.me() - extra;
   }
@@ -216,22 +199,16 @@ void BuildReduce(Builder* b) {
   }
   if (b->request().algorithm == Algorithm::kDirect) {
     if (!at_root) return b->Send(0, b->root(), Input(0, count));
-    for (size_t i = 1; i < b->n(); ++i) {
-      const size_t peer = b->Before(b->me(), i);
-      b->Receive(0, peer, Scratch(peer * count, count));
-    }
+    b->ReceiveFromAll(0, [&](size_t peer) { return Scratch(peer * count, count); });
     return b->Reduce(1, Output(0, count), InRankOrder(*b, Input(0, count), count), true);
   }
   // Each rank reduces a block into scratch memory behind the landed parts; then the root gathers the blocks.
   const Blocks blocks = Blocks::Even(count, b->n());
   const size_t mine = blocks.count(b->me());
-  const Span sum = at_root ? Output(blocks.at(b->me()), mine) : Scratch(b->n() * mine, mine);
+  const Span sum = at_root ? blocks.Of(Memory::kOutput, b->me()) : Scratch(b->n() * mine, mine);
   ReduceMyBlock(b, blocks, sum);
   if (!at_root) return b->Send(2, b->root(), sum);
-  for (size_t i = 1; i < b->n(); ++i) {
-    const size_t peer = b->After(b->me(), i);
-    b->Receive(2, peer, Output(blocks.at(peer), blocks.count(peer)));
-  }
+  b->ReceiveFromAll(2, [&](size_t peer) { return blocks.Of(Memory::kOutput, peer); });
 }
 
 void BuildReduceScatter(Builder* b) {
@@ -248,11 +225,10 @@ void BuildReduceScatter(Builder* b) {
     const size_t sent = b->Before(me, step + 1);
     const size_t landed = b->Before(me, step + 2);
     const Span place = Scratch(step % 2 * half, blocks.count(landed));
-    const Span own = Input(blocks.at(landed), blocks.count(landed));
+    const Span own = blocks.Of(Memory::kInput, landed);
     const bool last = step + 2 == n;
-    b->Send(
-        2 * step, b->After(me, 1),
-        step == 0 ? Input(blocks.at(sent), blocks.count(sent)) : Scratch((step - 1) % 2 * half, blocks.count(sent)));
+    b->Send(2 * step, b->After(me, 1),
+            step == 0 ? blocks.Of(Memory::kInput, sent) : Scratch((step - 1) % 2 * half, blocks.count(sent)));
     b->Receive(2 * step, b->Before(me, 1), place);
     b->Reduce(2 * step + 1, last ? mine : place, {place, own}, last);
   }

@@ -3,7 +3,6 @@
 
 #include <absl/strings/cord.h>
 #include <absl/strings/str_cat.h>
-#include <absl/strings/string_view.h>
 #include "fusewire/base/check.h"
 #include "fusewire/tf/heads/receives.h"
 

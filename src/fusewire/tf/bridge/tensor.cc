@@ -3,9 +3,7 @@
 
 #include <sys/mman.h>
 
-#include <cstring>
 #include <memory>
-#include <string>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
@@ -13,12 +11,9 @@
 #include <tensorflow/core/common_runtime/copy_tensor.h>
 #include <tensorflow/core/common_runtime/dma_helper.h>
 #include <tensorflow/core/framework/dataset.pb.h>
-#include <tensorflow/core/framework/tensor.h>
-#include <tensorflow/core/framework/tensor.pb.h>
 #include <tensorflow/core/framework/tensor_shape.h>
 #include <tensorflow/core/framework/types.h>
 #include "fusewire/base/check.h"
-#include "fusewire/tf/heads/receives.h"
 
 namespace fusewire::tf {
 
@@ -134,8 +129,6 @@ TfStatus CheckTensor(const TensorProto& proto, int depth) {
 // A protobuf of up to this size travels in the head.
 constexpr size_t kHeadBytesMax = 16 * 1024;
 
-constexpr uint8_t kControl = 0, kRaw = 1, kStrings = 3, kProto = 5;  // each inline; plus one: a segment follows
-
 TfStatus NoMemory(uint64_t bytes) {
   return absl::ResourceExhaustedError(absl::StrCat("no memory for a tensor of ", bytes, " bytes that a peer sends"));
 }
@@ -159,21 +152,11 @@ bool IsControl(const Tensor& tensor) {
   return tensor.dtype() == tensorflow::DT_FLOAT && tensor.dims() == 1 && tensor.dim_size(0) == 0;
 }
 
-void AppendDescription(const Tensor& tensor, uint8_t form, std::string* head) {
+void AppendDescription(const Tensor& tensor, TensorForm form, std::string* head) {
   head->push_back(static_cast<char>(form));
   AppendVarint(head, static_cast<uint64_t>(tensor.dtype()));
   AppendVarint(head, static_cast<uint64_t>(tensor.dims()));
-  FUSEWIRE_DCHECK(form <= kTensorFormMax);
   for (int i = 0; i < tensor.dims(); ++i) AppendVarint(head, static_cast<uint64_t>(tensor.dim_size(i)));
-}
-
-void AppendContent(Buffer content, std::string* head, Buffers* body, bool is_inline) {
-  AppendVarint(head, content.size());
-  if (is_inline) {
-    head->append(reinterpret_cast<const char*>(content.bytes().data), content.size());
-  } else {
-    body->push_back(std::move(content));
-  }
 }
 
 Buffer Own(std::string text) {
@@ -239,26 +222,25 @@ Buffer WrapTensor(const Tensor& tensor) {
 
 TfStatus AppendTensor(const Tensor& tensor, std::string* head, Buffers* body) {
   if (IsControl(tensor)) {
-    head->push_back(static_cast<char>(kControl));
+    head->push_back(static_cast<char>(TensorForm::kControl));
     return TfStatus();
   }
   if (tensorflow::DataTypeCanUseMemcpy(tensor.dtype())) {
     auto content = tensor.tensor_data();
     if (content.size() <= kInlineBytesMax) {
-      AppendDescription(tensor, kRaw, head);
+      AppendDescription(tensor, TensorForm::kRawInline, head);
       head->append(content.data(), content.size());
     } else {
-      AppendDescription(tensor, kRaw + 1, head);
+      AppendDescription(tensor, TensorForm::kRaw, head);
       body->push_back(WrapTensor(tensor));
     }
     return TfStatus();
   }
-  uint8_t form = kStrings;
+  const bool is_string = tensor.dtype() == tensorflow::DT_STRING;
   Buffer content;
-  if (tensor.dtype() == tensorflow::DT_STRING) {
+  if (is_string) {
     content = Own(EncodeStrings(tensor));
   } else {
-    form = kProto;
     tensorflow::TensorProto proto;
     tensor.AsProtoTensorContent(&proto);
     std::string text;
@@ -268,9 +250,15 @@ TfStatus AppendTensor(const Tensor& tensor, std::string* head, Buffers* body) {
     }
     content = Own(std::move(text));
   }
-  bool is_inline = content.size() <= kInlineBytesMax;
-  AppendDescription(tensor, is_inline ? form : form + 1, head);
-  AppendContent(std::move(content), head, body, is_inline);
+  if (content.size() <= kInlineBytesMax) {
+    AppendDescription(tensor, is_string ? TensorForm::kStringsInline : TensorForm::kProtoInline, head);
+    AppendVarint(head, content.size());
+    head->append(reinterpret_cast<const char*>(content.bytes().data), content.size());
+  } else {
+    AppendDescription(tensor, is_string ? TensorForm::kStrings : TensorForm::kProto, head);
+    AppendVarint(head, content.size());
+    body->push_back(std::move(content));
+  }
   return TfStatus();
 }
 
@@ -394,21 +382,12 @@ void TensorLanding::Finish(const TensorPlace& place, std::function<void(const Tf
   bool is_encoded = form_ == TensorForm::kStrings || form_ == TensorForm::kProto;
   if (is_encoded) {
     TfStatus decoded = Decode(place);
-    if (!decoded.ok()) {
-      done(decoded, Tensor());
-      return;
-    }
+    if (!decoded.ok()) return done(decoded, Tensor());
   }
-  if (!on_device_ || tensor_.NumElements() == 0) {
-    done(TfStatus(), tensor_);
-    return;
-  }
+  if (!on_device_ || tensor_.NumElements() == 0) return done(TfStatus(), tensor_);
   auto on_host = std::make_shared<Tensor>(std::move(tensor_));
   auto on_device = std::make_shared<Tensor>(place.device->GetAllocator(place.attributes), type_, shape_);
-  if (!on_device->IsInitialized()) {
-    done(NoMemory(on_host->TotalBytes()), Tensor());
-    return;
-  }
+  if (!on_device->IsInitialized()) return done(NoMemory(on_host->TotalBytes()), Tensor());
   // shared_ptr: the copy ends on the device's own thread, long after this returns.
   tensorflow::CopyTensor::ViaDMA(
       "fusewire", nullptr, place.context, place.device, place.device, HostForDevice(), place.attributes, on_host.get(),

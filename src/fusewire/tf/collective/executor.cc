@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <optional>
-#include <utility>
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/common_runtime/dma_helper.h>
@@ -18,7 +17,7 @@
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/peer/marks.h"
-#include "fusewire/tf/profile/trace.h"
+#include "fusewire/tf/profile/profiler.h"
 
 namespace fusewire::tf {
 namespace {
@@ -94,16 +93,10 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
     const tensorflow::CollectiveParams& params = *context_->col_params;
     auto* executor = static_cast<CollectiveExecutor*>(context_->col_exec);
     group_ = executor->groups()->Get(params.group);
-    if (group_ == nullptr) {
-      done(absl::InternalError("a collective whose group is not there; report this"));
-      return;
-    }
+    if (group_ == nullptr) return done(absl::InternalError("a collective whose group is not there; report this"));
     collective::CollectiveSpec wanted;
     TfStatus sane = Describe(params, &wanted);
-    if (!sane.ok()) {
-      done(sane);
-      return;
-    }
+    if (!sane.ok()) return done(sane);
     TraceMe trace([this] { return Traced("fusewire collective"); }, kTraceLevel);
     Ref();  // until its end
     done_ = std::move(done);
@@ -263,10 +256,7 @@ void CollectiveExecutor::CompleteParamsAsync(const tensorflow::DeviceAttributes&
                                              tensorflow::StatusCallback done) {
   BaseCollectiveExecutor::CompleteParamsAsync(
       device, params, cancellation, [this, params, done = std::move(done)](const TfStatus& status) {
-        if (!status.ok() || !CanServe(*params)) {
-          done(status);
-          return;
-        }
+        if (!status.ok() || !CanServe(*params)) return done(status);
         groups_->Find(params->group, params->default_rank,
                       [params, done](const TfStatus& found, const GroupPtr& group) {
                         if (group != nullptr) params->instance.impl_details.collective_name = kName;

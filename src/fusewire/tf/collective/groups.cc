@@ -2,14 +2,12 @@
 #include "fusewire/tf/collective/groups.h"
 
 #include <algorithm>
-#include <atomic>
 #include <set>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
-#include "fusewire/base/mutex.h"
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/status.h"
@@ -70,10 +68,7 @@ class CollectiveGroups::Asking : public std::enable_shared_from_this<Asking> {
     };
     auto question = std::make_shared<Question>();
     TfStatus found = own.find(task, &question->address, &question->side);
-    if (!found.ok()) {
-      Ended(found);
-      return;
-    }
+    if (!found.ok()) return Ended(found);
     PortWords::Ask(&question->request);
     question->side->worker()->LoggingAsync(
         &question->request, &question->response, [self = shared_from_this(), index, question](const TfStatus& status) {
@@ -221,10 +216,7 @@ std::string CollectiveGroups::NameOf(const tensorflow::CollGroupParams& params) 
 
 void CollectiveGroups::Find(const tensorflow::CollGroupParams& params, int rank, Found found) {
   bool has_one_each = params.num_tasks == params.group_size && params.device_type == tensorflow::DEVICE_CPU;
-  if (!has_one_each || params.group_size < 2 || rank < 0) {
-    found(TfStatus(), nullptr);
-    return;
-  }
+  if (!has_one_each || params.group_size < 2 || rank < 0) return found(TfStatus(), nullptr);
   std::string name = NameOf(params);
   {
     MutexLock lock(mutex_);

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
-#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The heads of the other calls between tasks, as plain values: of steps and measurements (peer/methods.h draws them),
-// and of parts of graphs (star/words.h). Home: none, pure functions. Owns: nothing: it points into the message. Fails:
-// with what is wrong, or as it is said.
+// The calls between tasks: their methods, and the heads of all but receives (receives.h), as plain values.
+// Home: none, pure functions. Owns: nothing: it points into the message. Fails: with what is wrong, or as it is said.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +9,35 @@
 
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
+#include "fusewire/tf/heads/receives.h"
 #include "fusewire/tf/heads/varint.h"
 
 namespace fusewire::tf {
+
+// The methods that tasks call at each other, by number, and the formats of their messages.
+//   A method of TensorFlow's WorkerService carries its protobufs: the request in the head, or, when it is long, in the
+//   one segment of the body; answer := status content, the content likewise.
+//   receive: wants (peer/keys.h) -> answer*, in parts as they get ready
+//   answer  := index:varint kind:u8 [status | tensor]
+enum MethodNumber : uint16_t {
+  kRunGraph = 1,  // request := cleanups:varint step:u64[cleanups] proto
+  kRegisterGraph = 2,
+  kDeregisterGraph = 3,
+  kCleanupGraph = 4,  // request := cleanups:varint step:u64[cleanups]
+  kCleanupAll = 5,
+  kReceive = 6,
+  kReceiveBuffer = 7,
+  kCompleteInstance = 9,
+  kGetStepSequence = 10,
+  kAbortStep = 11,  // request := step:u64
+  kPlacePart = 12,  // drawn below, as the two that follow
+  kRunPart = 13,
+  kKeepValues = 14,
+  kEcho = 15,  // request := bytes:u64; answer := so many bytes of no meaning, head: the wire
+};
+
+// An application error of kReceive: send the keys again.
+constexpr uint32_t kUnknownKeys = 1;
 
 // ---- steps ----
 constexpr size_t kCleanupsMax = 256;  // in one call
@@ -23,7 +48,16 @@ Status DecodeAbort(ConstBytes head, int64_t* step);
 // ---- measurements ----
 Status DecodeEcho(ConstBytes head, bool has_body, uint64_t* bytes);
 
-// ---- parts of graphs ----
+// ---- parts of graphs, between a worker and a parameter server ----
+//   place (kPlacePart)  := session:text fingerprint:text, and in the body, if it is asked for, the part as TensorFlow
+//                          registers a partition: a RegisterGraphRequest
+//   answer              := status [part:u64]       0: the part is not known here, send it
+//   run (kRunPart)      := part:u64 step:u64 flags:u8 tensor*
+//   answer              := status [tensor* [stats:text]]
+//   keep (kKeepValues)  := session:text step:u64 (number:varint takers:varint tensor)*     between parameter servers
+//   answer              := nothing
+// An application error of kRunPart: place the part again.
+constexpr uint32_t kUnknownPart = 2;
 enum RunFlags : uint8_t { kTraced = 1 };
 constexpr uint8_t kRunFlagsAll = kTraced;
 // The most values of a step; no graph passes on so many.

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The messages by which tensors are received, as plain values: over our wire (peer/keys.h draws the request,
-// peer/methods.h the answer) and fused over gRPC (peer/fused.h). Home: none, pure functions. Owns: nothing: it points
+// calls.h the answer) and fused over gRPC (peer/fused.h). Home: none, pure functions. Owns: nothing: it points
 // into the message. Fails: with what is wrong, or as it is said.
 #pragma once
 

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,8 +19,8 @@
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/bridge/tensor.h"
+#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/keys.h"
-#include "fusewire/tf/peer/methods.h"
 
 namespace fusewire::tf {
 

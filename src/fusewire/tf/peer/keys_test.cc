@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "fusewire/base/random.h"
-#include "fusewire/tf/peer/methods.h"
+#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/peer.h"
 
 #include <absl/strings/str_cat.h>

@@ -22,9 +22,9 @@
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"
+#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/channel.h"
 #include "fusewire/tf/peer/keys.h"
-#include "fusewire/tf/peer/methods.h"
 #include "fusewire/transport/loopback/loopback.h"
 #include "fusewire/transport/transport.h"
 

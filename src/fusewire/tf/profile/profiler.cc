@@ -6,7 +6,6 @@
 #include <queue>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/platform/env_time.h>
@@ -93,30 +92,27 @@ class Names {
  public:
   explicit Names(XPlane* plane) : plane_(plane) {}
 
-  int64_t Event(const std::string& name) {
-    auto [at, is_new] = events_.emplace(name, static_cast<int64_t>(events_.size()) + 1);
+  int64_t Event(const std::string& name) { return Number(name, &events_, plane_->mutable_event_metadata()); }
+
+  template <class Message>
+  tensorflow::profiler::XStat* Stat(const std::string& name, Message* of) {
+    auto* stat = of->add_stats();
+    stat->set_metadata_id(Number(name, &stats_, plane_->mutable_stat_metadata()));
+    return stat;
+  }
+
+ private:
+  template <class Metadata>
+  static int64_t Number(const std::string& name, std::map<std::string, int64_t>* known, Metadata* all) {
+    auto [at, is_new] = known->emplace(name, static_cast<int64_t>(known->size()) + 1);
     if (is_new) {
-      auto& metadata = (*plane_->mutable_event_metadata())[at->second];
+      auto& metadata = (*all)[at->second];
       metadata.set_id(at->second);
       metadata.set_name(name);
     }
     return at->second;
   }
 
-  template <class Message>
-  tensorflow::profiler::XStat* Stat(const std::string& name, Message* of) {
-    auto [at, is_new] = stats_.emplace(name, static_cast<int64_t>(stats_.size()) + 1);
-    if (is_new) {
-      auto& metadata = (*plane_->mutable_stat_metadata())[at->second];
-      metadata.set_id(at->second);
-      metadata.set_name(name);
-    }
-    auto* stat = of->add_stats();
-    stat->set_metadata_id(at->second);
-    return stat;
-  }
-
- private:
   XPlane* const plane_;
   std::map<std::string, int64_t> events_, stats_;
 };

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <tsl/profiler/lib/profiler_interface.h>
+#include <tsl/profiler/lib/traceme.h>
 #include <tsl/profiler/protobuf/profiler_options.pb.h>
 #include <tsl/profiler/protobuf/xplane.pb.h>
 
@@ -61,5 +62,14 @@ class WireProfiler final : public tsl::profiler::ProfilerInterface {
 
 // Once, when the library is loaded.
 void RegisterWireProfiler();
+
+// TensorFlow's own events, for the time that a thread works on the wire: viewers show them beside the kernels, on the
+// line of their thread. An event's name is made only while a profile is taken.
+//   TraceMe trace([&] { return TraceMeEncode("fusewire ask", {{"peer", peer}, {"tensors", count}}); }, kTraceLevel);
+// Home: any thread.
+using tsl::profiler::TraceMe;
+using tsl::profiler::TraceMeEncode;
+
+constexpr int kTraceLevel = tsl::profiler::TraceMeLevel::kInfo;  // as TensorFlow's larger kernels
 
 }  // namespace fusewire::tf

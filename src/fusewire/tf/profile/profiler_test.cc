@@ -9,8 +9,6 @@
 
 #include <tsl/profiler/lib/profiler_session.h>
 
-#include "fusewire/tf/profile/trace.h"
-
 namespace fusewire::tf {
 namespace {
 

@@ -14,9 +14,9 @@
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"
+#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/marks.h"
-#include "fusewire/tf/peer/methods.h"
-#include "fusewire/tf/profile/trace.h"
+#include "fusewire/tf/profile/profiler.h"
 
 namespace fusewire::tf {
 
@@ -34,19 +34,14 @@ void FetchToHost(const Provider::Source& source, int64_t step, const tensorflow:
                  Fetched fetched) {
   tensorflow::Device* device = nullptr;
   TfStatus found = source.find(key, &device);
-  if (!found.ok()) {
-    fetched(found, Tensor(), false);
-    return;
-  }
+  if (!found.ok()) return fetched(found, Tensor(), false);
   source.env->rendezvous_mgr->RecvLocalAsync(
       step, key,
       [fetched = std::move(fetched), device = IsAccelerator(device) ? device : nullptr](
           const TfStatus& status, const tensorflow::Rendezvous::Args& send_args, const tensorflow::Rendezvous::Args&,
           const Tensor& tensor, bool is_dead) {
-        if (!status.ok() || is_dead || device == nullptr || send_args.alloc_attrs.on_host()) {
-          fetched(status, tensor, is_dead);
-          return;
-        }
+        if (!status.ok() || is_dead || device == nullptr || send_args.alloc_attrs.on_host())
+          return fetched(status, tensor, is_dead);
         // Through host memory that the device can access.
         tensorflow::Allocator* allocator = device->GetAllocator(HostForDevice());
         // shared_ptr: the copy ends on the device's own thread.
@@ -58,10 +53,7 @@ void FetchToHost(const Provider::Source& source, int64_t step, const tensorflow:
 }
 
 void Provider::Start(const Source& source, std::vector<Want> wants, rpc::Reply reply) {
-  if (wants.empty()) {
-    reply.Send(Status::Ok());
-    return;
-  }
+  if (wants.empty()) return reply.Send(Status::Ok());
   (new Provider(source, std::move(wants), std::move(reply)))->Begin();
 }
 

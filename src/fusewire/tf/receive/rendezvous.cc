@@ -12,7 +12,6 @@
 #include <tensorflow/core/distributed_runtime/tensor_coding.h>
 #include <tensorflow/core/distributed_runtime/worker_session.h>
 #include "fusewire/base/check.h"
-#include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/peer/marks.h"
 
@@ -408,10 +407,8 @@ void Rendezvous::RecvAsync(const ParsedKey& parsed, const Args& args, DoneCallba
     absl::string_view own = on->worker_name();
     absl::string_view source(parsed.src_device.data(), parsed.src_device.size());
     absl::string_view target(parsed.dst_device.data(), parsed.dst_device.size());
-    if (TaskOfDevice(source) != own && absl::StartsWith(target, own) && TaskOfDevice(target) == own) {
-      RecvFromRemoteAsync(parsed, args, std::move(done));
-      return;
-    }
+    if (TaskOfDevice(source) != own && absl::StartsWith(target, own) && TaskOfDevice(target) == own)
+      return RecvFromRemoteAsync(parsed, args, std::move(done));
   }
   BaseRemoteRendezvous::RecvAsync(parsed, args, std::move(done));
 }
@@ -420,29 +417,18 @@ void Rendezvous::RecvFromRemoteAsync(const ParsedKey& parsed, const Args& args, 
   StepContext::Source source;
   TfStatus found =
       step_.FindSource(TaskOfDevice(absl::string_view(parsed.src_device.data(), parsed.src_device.size())), &source);
-  if (!found.ok()) {
-    done(found, Args(), args, Tensor(), false);
-    return;
-  }
+  if (!found.ok()) return done(found, Args(), args, Tensor(), false);
   TransferLogPtr log = source.is_traced ? std::move(source.ways.log) : nullptr;
-  if (source.channel != nullptr) {
-    StartOnWire(parsed, args, std::move(done), std::move(source.channel), std::move(log));
-    return;
-  }
-  if (source.ways.peer == nullptr || source.ways.peer->is_grpc_only()) {
-    StartOnGrpc(parsed, args, std::move(done), std::move(source.ways.side));
-    return;
-  }
+  if (source.channel != nullptr)
+    return StartOnWire(parsed, args, std::move(done), std::move(source.channel), std::move(log));
+  if (source.ways.peer == nullptr || source.ways.peer->is_grpc_only())
+    return StartOnGrpc(parsed, args, std::move(done), std::move(source.ways.side));
   auto found_way = [this, parsed, args, done = std::move(done), side = source.ways.side, log = std::move(log)](
                        const TfStatus& status, ChannelPtr channel) {
-    if (!status.ok()) {
-      done(status, Args(), args, Tensor(), false);
-    } else if (channel != nullptr) {
-      StartOnWire(parsed, args, done, std::move(channel), log);
-    } else {
-      GlobalCounters().Add(&Counters::fallback_grpc_calls);
-      StartOnGrpc(parsed, args, done, side);
-    }
+    if (!status.ok()) return done(status, Args(), args, Tensor(), false);
+    if (channel != nullptr) return StartOnWire(parsed, args, done, std::move(channel), log);
+    GlobalCounters().Add(&Counters::fallback_grpc_calls);
+    StartOnGrpc(parsed, args, done, side);
   };
   (new WaySearch(this, args, std::move(found_way)))->Go(source.ways);
 }
@@ -452,10 +438,7 @@ void Rendezvous::StartOnWire(const ParsedKey& parsed, const Args& args, DoneCall
   FUSEWIRE_DCHECK(channel != nullptr);
   TensorPlace place;
   TfStatus found = session()->device_mgr()->LookupDevice(parsed.dst_device, &place.device);
-  if (!found.ok()) {
-    done(found, Args(), args, Tensor(), false);
-    return;
-  }
+  if (!found.ok()) return done(found, Args(), args, Tensor(), false);
   place.attributes = args.alloc_attrs;
   place.context = args.device_context;
   Remember(parsed, args);

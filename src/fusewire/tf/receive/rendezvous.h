@@ -12,7 +12,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include <tensorflow/core/distributed_runtime/base_rendezvous_mgr.h>

@@ -75,10 +75,8 @@ void StepContext::Leave(const std::vector<std::string>& tasks, int64_t values) {
 void StepContext::RouteTo(const std::string& task, Routed routed) {
   Source source;
   TfStatus found = FindSource(task, &source);
-  if (!found.ok() || source.channel != nullptr || source.ways.peer == nullptr) {
-    routed(found, std::move(source.channel));
-    return;
-  }
+  if (!found.ok() || source.channel != nullptr || source.ways.peer == nullptr)
+    return routed(found, std::move(source.channel));
   source.ways.peer->Route(source.ways.side, std::move(routed));
 }
 

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/tf/server/eager_clients.h"
+#include "fusewire/tf/server/worker_cache.h"
 
 #include <memory>
 #include <string>

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <sstream>
-#include <string>
 #include <system_error>
 
 #include "fusewire/base/log.h"

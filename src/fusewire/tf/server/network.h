@@ -6,7 +6,6 @@
 // an operator did not choose must not open.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <string>
 

@@ -9,7 +9,6 @@
 
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/peer/marks.h"
-#include "fusewire/tf/peer/methods.h"
 #include "fusewire/tf/server/wire_call.h"
 
 namespace fusewire::tf {
@@ -106,15 +105,9 @@ void Tell(const SidePtr& side, void (tensorflow::WorkerInterface::*method)(const
 RemoteWorker::RemoteWorker(Ways ways) : ways_(std::move(ways)) {}
 
 void RemoteWorker::Route(CallOptions* opts, StatusCallback done, OverGrpc over_grpc, OverWire over_wire) {
-  if (ways_.peer->is_grpc_only()) {
-    over_grpc(opts, std::move(done));
-    return;
-  }
+  if (ways_.peer->is_grpc_only()) return over_grpc(opts, std::move(done));
   ChannelPtr channel = ways_.peer->channel();
-  if (channel != nullptr) {
-    over_wire(std::move(channel), opts, std::move(done));
-    return;
-  }
+  if (channel != nullptr) return over_wire(std::move(channel), opts, std::move(done));
   // shared_ptr: a cancel may come from the caller while the search ends.
   std::shared_ptr<KeptCancel> call;
   if (opts != nullptr) {
@@ -162,10 +155,8 @@ void RemoteWorker::CreateWorkerSessionAsync(const tensorflow::CreateWorkerSessio
 
 void RemoteWorker::DeleteWorkerSessionAsync(CallOptions* opts, const tensorflow::DeleteWorkerSessionRequest* request,
                                             tensorflow::DeleteWorkerSessionResponse* response, StatusCallback done) {
-  if (!ways_.peer->is_lost()) {
-    ways_.side->worker()->DeleteWorkerSessionAsync(opts, request, response, std::move(done));
-    return;
-  }
+  if (!ways_.peer->is_lost())
+    return ways_.side->worker()->DeleteWorkerSessionAsync(opts, request, response, std::move(done));
   auto posted = Post(ways_.side, *request, response);
   posted->options.SetTimeout(opts->GetTimeout());
   posted->side->worker()->DeleteWorkerSessionAsync(&posted->options, &posted->request, &posted->response,
@@ -185,10 +176,7 @@ void RemoteWorker::RecvTensorAsync(CallOptions* opts, const tensorflow::RecvTens
 // to the session's cache, and a session that ended meanwhile has deleted the cache. Requests for a step are answered.
 void RemoteWorker::LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow::LoggingResponse* response,
                                 StatusCallback done) {
-  if (request->fetch_step_id_size() > 0) {
-    ways_.side->worker()->LoggingAsync(request, response, std::move(done));
-    return;
-  }
+  if (request->fetch_step_id_size() > 0) return ways_.side->worker()->LoggingAsync(request, response, std::move(done));
   Tell(ways_.side, &WorkerInterface::LoggingAsync, *request, response);
   done(TfStatus());
 }
@@ -283,10 +271,8 @@ void RemoteWorker::CleanupAllAsync(const tensorflow::CleanupAllRequest* request,
 
 void RemoteWorker::RecvBufAsync(CallOptions* opts, const tensorflow::RecvBufRequest* request,
                                 tensorflow::RecvBufResponse* response, StatusCallback done) {
-  if (request->buf_ptr() == 0 && request->num_bytes() > 0) {
-    ways_.side->worker()->RecvBufAsync(opts, request, response, std::move(done));
-    return;
-  }
+  if (request->buf_ptr() == 0 && request->num_bytes() > 0)
+    return ways_.side->worker()->RecvBufAsync(opts, request, response, std::move(done));
   Route(
       opts, std::move(done),
       [side = ways_.side, request, response](CallOptions* options, StatusCallback end) {

@@ -5,11 +5,9 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 
 #include <tensorflow/core/distributed_runtime/worker_interface.h>
-#include "fusewire/tf/bridge/compat.h"
-#include "fusewire/tf/peer/methods.h"
+#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/receive/step_context.h"
 
 namespace fusewire::tf {

@@ -2,14 +2,11 @@
 #include "fusewire/tf/server/server.h"
 
 #include <map>
-#include <utility>
-#include <vector>
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/lib/core/threadpool.h>
 
 #include "fusewire/base/log.h"
-#include "fusewire/base/mutex.h"
 #include "fusewire/base/random.h"
 #include "fusewire/observe/recorder.h"
 #include "fusewire/observe/watch.h"

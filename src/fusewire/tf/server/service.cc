@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/server/service.h"
 
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -18,9 +17,8 @@
 #include "fusewire/tf/bridge/tensor.h"
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/marks.h"
-#include "fusewire/tf/peer/measure.h"
-#include "fusewire/tf/peer/methods.h"
 #include "fusewire/tf/provide/provider.h"
+#include "fusewire/tf/server/inquiry.h"
 #include "fusewire/tf/server/wire_call.h"
 
 namespace fusewire::tf {
@@ -93,10 +91,8 @@ rpc::Method Service::OnPool(uint16_t number, const char* name, Run run) {
             env_->compute_pool->Schedule([this, number, run, asked] {
               VarReader reader{ConstBytes(asked->head)};
               const bool has_cleanups = number != kRunGraph || DoCleanups(&reader);
-              if (!has_cleanups || !ParseProto(reader.left(), asked->body, &asked->request)) {
-                Answer(std::move(asked->reply), CannotRead(), nullptr);
-                return;
-              }
+              if (!has_cleanups || !ParseProto(reader.left(), asked->body, &asked->request))
+                return Answer(std::move(asked->reply), CannotRead(), nullptr);
               asked->body.clear();
               run(asked);
             });
@@ -178,10 +174,7 @@ rpc::Method Service::ReceiveBuffer() {
     executor.get()->remote_access()->buf_rendezvous()->ConsumeBuf(
         wanted.buf_rendezvous_key(), wanted.src_device(), wanted.src_incarnation(),
         [asked](const TfStatus& status, tensorflow::BufRendezvous::Hook* hook) {
-          if (!status.ok()) {
-            Answer(std::move(asked->reply), status, nullptr);
-            return;
-          }
+          if (!status.ok()) return Answer(std::move(asked->reply), status, nullptr);
           // shared_ptr: a device's copy ends on its own thread.
           using CopyPtr = std::shared_ptr<Tensor>;
           auto send = [asked, hook](const Tensor& from, CopyPtr copy) {
@@ -201,18 +194,12 @@ rpc::Method Service::ReceiveBuffer() {
             asked->reply.Send(Status::Ok(), head, std::move(body));
           };
           bool on_host = hook->prod_attr.on_host() || !IsAccelerator(hook->prod_dev);
-          if (on_host) {
-            send(*hook->prod_value, nullptr);
-            return;
-          }
+          if (on_host) return send(*hook->prod_value, nullptr);
           tensorflow::Allocator* allocator = hook->prod_dev->GetAllocator(HostForDevice());
           auto copy = std::make_shared<Tensor>();
           tensorflow::CopyDeviceToHost(hook->prod_value, allocator, allocator, "fusewire", hook->prod_dev, copy.get(),
                                        hook->prod_ctx, [asked, hook, copy, send](const TfStatus& copied) {
-                                         if (copied.ok()) {
-                                           send(*copy, copy);
-                                           return;
-                                         }
+                                         if (copied.ok()) return send(*copy, copy);
                                          tensorflow::BufRendezvous::DoneWithHook(hook);
                                          Answer(std::move(asked->reply), copied, nullptr);
                                        });
@@ -231,13 +218,10 @@ void Service::OnReceive(const rpc::Request& request, rpc::Reply reply) {
   GlobalCounters().Add(&Counters::calls_in);
   std::vector<Want> wants;
   TfStatus error;
-  if (!keys_.Read(request.head, &wants, &error)) {
-    reply.Send(Status::Application(kUnknownKeys, "an unknown key number"));
-  } else if (!error.ok()) {
-    reply.Send(Status::Invalid(std::string(error.message())));
-  } else {
-    Provider::Start(worker_->source(), std::move(wants), std::move(reply));
-  }
+  if (!keys_.Read(request.head, &wants, &error))
+    return reply.Send(Status::Application(kUnknownKeys, "an unknown key number"));
+  if (!error.ok()) return reply.Send(Status::Invalid(std::string(error.message())));
+  Provider::Start(worker_->source(), std::move(wants), std::move(reply));
 }
 
 Status Service::Open(task::Task& task) {

@@ -5,11 +5,9 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include <tensorflow/core/distributed_runtime/worker_env.h>
 #include "fusewire/rpc/rpc.h"
-#include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/peer/keys.h"
 #include "fusewire/tf/server/worker.h"
 #include "fusewire/tf/star/serve/star_service.h"

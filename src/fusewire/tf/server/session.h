@@ -1,15 +1,18 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A session whose master is in its own process runs each step on the calling thread. TensorFlow's own makes a thread
 // for each step, and two threads wait for each other. A step with a limit ends by it, even while it is being prepared
-// (step_limit.h). In all other respects it is TensorFlow's session.
+// (StepLimit). In all other respects it is TensorFlow's session.
 // Home: any thread. Owns: TensorFlow's session; shares the master's. Fails: as TensorFlow's.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <tensorflow/core/distributed_runtime/call_options.h>
 #include <tensorflow/core/distributed_runtime/master_env.h>
 #include <tensorflow/core/distributed_runtime/master_session.h>
 #include <tensorflow/core/public/session.h>
@@ -18,6 +21,29 @@
 #include "fusewire/tf/bridge/compat.h"
 
 namespace fusewire::tf {
+
+// Cancels a step whose time is up. TensorFlow cancels it once, which has no effect on a step that is still being
+// prepared (placed, cut, registered with its workers): it then runs without a limit, perhaps forever. Here a step is
+// cancelled again and again until it ends.
+// Home: any thread; cancels on a thread of its own, `fusewire/limits`, one for the process.
+class StepLimit {
+ public:
+  // The limit counts from now on; 0: none. `call` is the step's, and outlives this.
+  StepLimit(tensorflow::CallOptions* call, int64_t limit_ms);
+  ~StepLimit();  // no cancel after it
+  StepLimit(const StepLimit&) = delete;
+  StepLimit& operator=(const StepLimit&) = delete;
+
+  bool HasPassed() const { return has_passed_.load(std::memory_order_acquire); }
+
+ private:
+  friend class LimitThread;
+
+  tensorflow::CallOptions* const call_;
+  const bool is_limited_;
+  std::atomic<bool> has_passed_{false};
+  int64_t due_ns_ = 0;  // the limit thread's
+};
 
 // Sessions with this target are available from this process's master.
 void OfferSessions(const std::string& target, tensorflow::MasterEnv* env);
@@ -44,27 +70,16 @@ class Session final : public tensorflow::Session {
                const std::vector<std::pair<std::string, tensorflow::Tensor>>& inputs,
                const std::vector<std::string>& fetches, const std::vector<std::string>& targets,
                std::vector<tensorflow::Tensor>* outputs, tensorflow::RunMetadata* metadata) override;
-  TfStatus Run(const tensorflow::RunOptions& options,
-               const std::vector<std::pair<std::string, tensorflow::Tensor>>& inputs,
-               const std::vector<std::string>& fetches, const std::vector<std::string>& targets,
-               std::vector<tensorflow::Tensor>* outputs, tensorflow::RunMetadata* metadata,
-               const tensorflow::thread::ThreadPoolOptions& pools) override;
   TfStatus PRunSetup(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
                      const std::vector<std::string>& targets, std::string* handle) override;
   TfStatus PRun(const std::string& handle, const std::vector<std::pair<std::string, tensorflow::Tensor>>& inputs,
                 const std::vector<std::string>& fetches, std::vector<tensorflow::Tensor>* outputs) override;
   TfStatus ListDevices(std::vector<tensorflow::DeviceAttributes>* devices) override;
   TfStatus Close() override;
-  TfStatus Close(const tensorflow::RunOptions& options) override;
-  TfStatus LocalDeviceManager(const tensorflow::DeviceMgr** out) override;
   TfStatus MakeCallable(const tensorflow::CallableOptions& options, CallableHandle* handle) override;
   TfStatus RunCallable(CallableHandle handle, const std::vector<tensorflow::Tensor>& feeds,
                        std::vector<tensorflow::Tensor>* fetches, tensorflow::RunMetadata* metadata) override;
-  TfStatus RunCallable(CallableHandle handle, const std::vector<tensorflow::Tensor>& feeds,
-                       std::vector<tensorflow::Tensor>* fetches, tensorflow::RunMetadata* metadata,
-                       const tensorflow::thread::ThreadPoolOptions& pools) override;
   TfStatus ReleaseCallable(CallableHandle handle) override;
-  TfStatus Finalize() override;
 
  private:
   using MasterPtr = TfRef<tensorflow::MasterSession>;

@@ -9,7 +9,6 @@
 
 #include "fusewire/observe/event.h"
 #include "fusewire/tf/peer/fused.h"
-#include "fusewire/tf/provide/provider.h"
 #include "fusewire/tf/receive/rendezvous.h"
 #include "fusewire/tf/server/wire_call.h"
 
@@ -55,22 +54,13 @@ void Worker::Announce(const PortWords& words) {
 
 void Worker::GrpcRecvTensorAsync(tensorflow::CallOptions* options, const tensorflow::RecvTensorRequest* request,
                                  ::grpc::ByteBuffer* response, tensorflow::StatusCallback done) {
-  if (must_encrypt_) {
-    done(Unencrypted("RecvTensor"));
-    return;
-  }
-  if (!IsFused(*request)) {
-    GrpcWorker::GrpcRecvTensorAsync(options, request, response, std::move(done));
-    return;
-  }
+  if (must_encrypt_) return done(Unencrypted("RecvTensor"));
+  if (!IsFused(*request)) return GrpcWorker::GrpcRecvTensorAsync(options, request, response, std::move(done));
   ParsedKeys keys;
   // If gRPC sends a call twice, the second would wait forever for the tensor that the first one took.
   TfStatus sane = recent_request_ids_.TrackUnique(request->request_id(), "RecvTensor (fused)", *request);
   if (sane.ok()) sane = ReadFused(*request, &keys);
-  if (!sane.ok()) {
-    done(sane);
-    return;
-  }
+  if (!sane.ok()) return done(sane);
   FusedProvider::Start(
       source_, options, request->step_id(), std::move(keys),
       [response, done = std::move(done)](const TfStatus& status, const tensorflow::Tensor& answer) {
@@ -82,28 +72,19 @@ void Worker::GrpcRecvTensorAsync(tensorflow::CallOptions* options, const tensorf
 
 void Worker::RecvBufAsync(tensorflow::CallOptions* options, const tensorflow::RecvBufRequest* request,
                           tensorflow::RecvBufResponse* response, tensorflow::StatusCallback done) {
-  if (must_encrypt_) {
-    done(Unencrypted("RecvBuf"));
-    return;
-  }
+  if (must_encrypt_) return done(Unencrypted("RecvBuf"));
   GrpcWorker::RecvBufAsync(options, request, response, std::move(done));
 }
 
 void Worker::RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGraphRequestWrapper* request,
                            tensorflow::MutableRunGraphResponseWrapper* response, tensorflow::StatusCallback done) {
   done = Recorded(step_tag_, request->step_id(), std::move(done));
-  if (is_grpc_only_) {
-    GrpcWorker::RunGraphAsync(options, request, response, std::move(done));
-    return;
-  }
+  if (is_grpc_only_) return GrpcWorker::RunGraphAsync(options, request, response, std::move(done));
   // A request from gRPC can't be changed, and is checked for duplicates; one that can be changed is the own master's.
   auto* own = dynamic_cast<tensorflow::MutableRunGraphRequestWrapper*>(request);
   if (own != nullptr) own->set_request_id(kNoRequestId);
   // The parts of a partial run receive only tensors that their feeds allow.
-  if (request->is_partial()) {
-    GrpcWorker::RunGraphAsync(options, request, response, std::move(done));
-    return;
-  }
+  if (request->is_partial()) return GrpcWorker::RunGraphAsync(options, request, response, std::move(done));
   auto run = [this, options, request, response](tensorflow::StatusCallback end) {
     auto& rendezvous = static_cast<RendezvousMgr&>(*env()->rendezvous_mgr);
     tensorflow::RemoteRendezvous* step = rendezvous
@@ -115,11 +96,8 @@ void Worker::RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGrap
       end(status);
     });
   };
-  if (own != nullptr) {
-    StepCalls::Start(request->step_id(), options, std::move(done), run);
-  } else {
-    run(std::move(done));
-  }
+  if (own != nullptr) return StepCalls::Start(request->step_id(), options, std::move(done), run);
+  run(std::move(done));
 }
 
 void Worker::CreateWorkerSessionAsync(const tensorflow::CreateWorkerSessionRequest* request,
@@ -150,14 +128,9 @@ void Worker::DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest* requ
 void Worker::LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow::LoggingResponse* response,
                           tensorflow::StatusCallback done) {
   Inquiries* inquiries = inquiries_.load(std::memory_order_acquire);
-  if (inquiries != nullptr && Inquiries::IsAsked(*request)) {
-    inquiries->Answer(*request, response, std::move(done));
-    return;
-  }
-  if (!PortWords::IsAsked(*request)) {
-    GrpcWorker::LoggingAsync(request, response, std::move(done));
-    return;
-  }
+  if (inquiries != nullptr && Inquiries::IsAsked(*request))
+    return inquiries->Answer(*request, response, std::move(done));
+  if (!PortWords::IsAsked(*request)) return GrpcWorker::LoggingAsync(request, response, std::move(done));
   {
     MutexLock lock(mutex_);
     words_.Answer(response);

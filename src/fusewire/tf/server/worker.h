@@ -6,11 +6,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <string>
 
 #include <tensorflow/core/distributed_runtime/rpc/grpc_worker_service.h>
 #include "fusewire/base/mutex.h"
-#include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/peer/peer.h"
 #include "fusewire/tf/provide/provider.h"
 #include "fusewire/tf/server/inquiry.h"

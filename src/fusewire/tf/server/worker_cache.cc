@@ -4,8 +4,9 @@
 #include <utility>
 
 #include <absl/strings/str_cat.h>
+#include <tensorflow/core/common_runtime/eager/kernel_and_device.h>
+#include <tensorflow/core/framework/types.h>
 #include "fusewire/base/check.h"
-#include "fusewire/tf/server/eager_clients.h"
 
 namespace fusewire::tf {
 
@@ -109,6 +110,145 @@ bool WorkerCache::RetrieveLogs(int64_t step, tensorflow::StepStats* stats) {
   if (!log_->RetrieveLogs(step, &ours)) return any;
   stats->MergeFrom(ours);
   return true;
+}
+
+namespace {
+
+namespace eager = tensorflow::eager;
+using tensorflow::CallOptions;
+using tensorflow::StatusCallback;
+
+// What the sender of a tensor within a message can do about it.
+constexpr const char* kInsteadOfPacking = "give each task its own tensor, instead of packing them into one";
+constexpr const char* kInsteadOfNesting =
+    "pass the tensor to the outermost tf.function, and let that one place operations on tasks";
+constexpr const char* kInsteadOfSending =
+    "leave TF_EAGER_REMOTE_USE_SEND_TENSOR_RPC and TF_SEND_AS_PROTOS_WHEN_POSSIBLE unset after import fusewire";
+
+// A handle has a variable's name, type and shape, and no value.
+bool IsData(const tensorflow::TensorProto& tensor) { return tensor.dtype() != tensorflow::DT_RESOURCE; }
+
+TfStatus Refused(const std::string& target, const std::string& what, const char* next) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(target, ": TensorFlow would send ", what,
+                   " over gRPC, and FUSEWIRE_TLS_CERT is set here: nothing goes to it unencrypted; next: ", next,
+                   "; see: fusewire explain trust#tensorflow-2"));
+}
+
+std::string Named(const char* what, const tensorflow::TensorProto& tensor) {
+  return absl::StrCat(what, " of type ", tensorflow::DataTypeString(tensor.dtype()));
+}
+
+TfStatus Check(const std::string& target, const eager::Operation& operation) {
+  const char* next = operation.is_component_function() ? kInsteadOfNesting : kInsteadOfSending;
+  for (const eager::Operation::Input& input : operation.op_inputs()) {
+    if (input.has_tensor() && IsData(input.tensor()))
+      return Refused(target, absl::StrCat(Named("an argument", input.tensor()), " of ", operation.name()), next);
+  }
+  // Without a number under which the other task could keep them, it answers with the results.
+  if (operation.id() == tensorflow::kInvalidOpId && operation.is_function())
+    return Refused(target, absl::StrCat("back the results of ", operation.name()), next);
+  return TfStatus();
+}
+
+TfStatus Check(const std::string& target, const eager::EnqueueRequest& request) {
+  for (const eager::QueueItem& item : request.queue()) {
+    if (item.has_operation()) {
+      TF_RETURN_IF_ERROR(Check(target, item.operation()));
+    }
+    for (const tensorflow::TensorProto& tensor : item.send_tensor().tensors()) {
+      if (IsData(tensor)) return Refused(target, Named("a tensor", tensor), kInsteadOfSending);
+    }
+    for (const eager::SendPackedHandleOp::Handle& handle : item.send_packed_handle().handles()) {
+      if (!handle.has_local_handle() || !IsData(handle.local_handle().tensor())) continue;
+      return Refused(target, Named("a packed tensor", handle.local_handle().tensor()), kInsteadOfPacking);
+    }
+  }
+  return TfStatus();
+}
+
+// Its messages have no tensor. Like TensorFlow's own, it lives until the answers to its calls.
+class Client final : public eager::EagerClient {
+ public:
+  Client(std::string target, tensorflow::core::RefCountPtr<eager::EagerClient> grpc)
+      : target_(std::move(target)), grpc_(std::move(grpc)) {
+    FUSEWIRE_CHECK(grpc_ != nullptr);
+  }
+
+  void CreateContextAsync(const eager::CreateContextRequest* request, eager::CreateContextResponse* response,
+                          StatusCallback done) override {
+    grpc_->CreateContextAsync(request, response, Held(std::move(done)));
+  }
+  void CreateContextAsync(const eager::CreateContextRequest* request, eager::CreateContextResponse* response,
+                          StatusCallback done, int64_t timeout_ms, int retries) override {
+    grpc_->CreateContextAsync(request, response, Held(std::move(done)), timeout_ms, retries);
+  }
+  void UpdateContextAsync(const eager::UpdateContextRequest* request, eager::UpdateContextResponse* response,
+                          StatusCallback done) override {
+    grpc_->UpdateContextAsync(request, response, Held(std::move(done)));
+  }
+  void WaitQueueDoneAsync(const eager::WaitQueueDoneRequest* request, eager::WaitQueueDoneResponse* response,
+                          StatusCallback done) override {
+    grpc_->WaitQueueDoneAsync(request, response, Held(std::move(done)));
+  }
+  void KeepAliveAsync(const eager::KeepAliveRequest* request, eager::KeepAliveResponse* response,
+                      StatusCallback done) override {
+    grpc_->KeepAliveAsync(request, response, Held(std::move(done)));
+  }
+  void CloseContextAsync(const eager::CloseContextRequest* request, eager::CloseContextResponse* response,
+                         StatusCallback done) override {
+    grpc_->CloseContextAsync(request, response, Held(std::move(done)));
+  }
+
+  void EnqueueAsync(CallOptions* options, const eager::EnqueueRequest* request, eager::EnqueueResponse* response,
+                    StatusCallback done) override {
+    TfStatus sane = Check(target_, *request);
+    if (!sane.ok()) return done(sane);
+    grpc_->EnqueueAsync(options, request, response, Held(std::move(done)));
+  }
+  void StreamingEnqueueAsync(bool is_streaming, CallOptions* options, const eager::EnqueueRequest* request,
+                             eager::EnqueueResponse* response, StatusCallback done) override {
+    TfStatus sane = Check(target_, *request);
+    if (!sane.ok()) return done(sane);
+    grpc_->StreamingEnqueueAsync(is_streaming, options, request, response, Held(std::move(done)));
+  }
+  void RunComponentFunctionAsync(CallOptions* options, const eager::RunComponentFunctionRequest* request,
+                                 eager::RunComponentFunctionResponse* response, StatusCallback done) override {
+    TfStatus sane = Check(target_, request->operation());
+    if (!sane.ok()) return done(sane);
+    grpc_->RunComponentFunctionAsync(options, request, response, Held(std::move(done)));
+  }
+
+  bool allow_multiple_pending_requests() const override { return grpc_->allow_multiple_pending_requests(); }
+
+ private:
+  StatusCallback Held(StatusCallback done) {
+    Ref();
+    return [this, done = std::move(done)](const TfStatus& status) {
+      done(status);
+      Unref();
+    };
+  }
+
+  const std::string target_;
+  const tensorflow::core::RefCountPtr<eager::EagerClient> grpc_;
+};
+
+}  // namespace
+
+EagerClients::EagerClients(std::unique_ptr<eager::EagerClientCache> grpc) : grpc_(std::move(grpc)) {
+  FUSEWIRE_CHECK(grpc_ != nullptr);
+}
+
+TfStatus EagerClients::GetClient(const std::string& target, tensorflow::core::RefCountPtr<eager::EagerClient>* client) {
+  tensorflow::core::RefCountPtr<eager::EagerClient> grpc;
+  TF_RETURN_IF_ERROR(grpc_->GetClient(target, &grpc));
+  MutexLock lock(mutex_);
+  auto& ours = clients_[target];
+  if (ours == nullptr) ours.reset(new Client(target, std::move(grpc)));
+  ours->Ref();
+  client->reset(ours.get());
+  return TfStatus();
 }
 
 }  // namespace fusewire::tf

@@ -8,8 +8,8 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/base/mutex.h"
+#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/heads/varint.h"
-#include "fusewire/tf/peer/methods.h"
 
 namespace fusewire::tf {
 namespace {
@@ -23,10 +23,7 @@ class Recording {
     path_ = path;
     recorded_bytes_ = 0;
     file_ = std::fopen(path.c_str(), "wb");
-    if (file_ == nullptr || std::fwrite("FWRECORD", 8, 1, file_) != 1) {
-      Stop(std::strerror(errno));
-      return;
-    }
+    if (file_ == nullptr || std::fwrite("FWRECORD", 8, 1, file_) != 1) return Stop(std::strerror(errno));
     records_calls.store(true, std::memory_order_release);
   }
 

@@ -29,7 +29,7 @@ inline bool RecordsCalls() { return records_calls.load(std::memory_order_acquire
 // Any thread, several at once, while RecordsCalls(). The part is placed at the address, under this number.
 void RecordPlaced(const transport::Address& address, uint64_t part, const std::string& session,
                   const std::string& fingerprint);
-// The same. This is about to be sent, see words.h.
+// The same. This is about to be sent, see heads/calls.h.
 void RecordRun(const transport::Address& address, uint64_t part, const std::string& head, const Buffers& body);
 
 }  // namespace fusewire::tf

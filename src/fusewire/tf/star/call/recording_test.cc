@@ -6,8 +6,8 @@
 #include <string>
 
 #include "fusewire/tf/bridge/status.h"
+#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/heads/varint.h"
-#include "fusewire/tf/peer/methods.h"
 
 #include <gtest/gtest.h>
 

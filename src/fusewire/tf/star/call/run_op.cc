@@ -2,8 +2,8 @@
 // The worker's end of a part: an operation that pushes its inputs to the parameter server and pulls its outputs, in one
 // message each way. The part is placed there with the first step, and again whenever the server does not know it.
 #include <atomic>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,13 +23,12 @@
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"
+#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/marks.h"
-#include "fusewire/tf/peer/methods.h"
 #include "fusewire/tf/peer/peer.h"
-#include "fusewire/tf/profile/trace.h"
+#include "fusewire/tf/profile/profiler.h"
 #include "fusewire/tf/receive/rendezvous.h"
 #include "fusewire/tf/star/call/recording.h"
-#include "fusewire/tf/star/words.h"
 
 namespace fusewire::tf {
 namespace {
@@ -115,6 +114,129 @@ class PlaceCall final : public rpc::Call {
   bool is_sent_ = false;
 };
 
+// The step's cancellation, as one of its operations hears of it.
+// Home: any thread. Owns: the hook, from Begin until End.
+class StepCancel {
+ public:
+  // Null: the step can't be cancelled.
+  explicit StepCancel(tensorflow::CancellationManager* manager) : manager_(manager) {}
+
+  // `hook` is called on another thread if the step is cancelled before End. False: it has been cancelled already.
+  template <class Hook>
+  bool Begin(Hook hook) {
+    if (manager_ == nullptr) return true;
+    token_ = manager_->get_cancellation_token();
+    const bool is_live = manager_->RegisterCallback(token_, [this, hook] {
+      has_come_.store(true, std::memory_order_release);
+      hook();
+    });
+    if (!is_live) manager_ = nullptr;
+    return is_live;
+  }
+  // Waits while the hook runs.
+  void End() {
+    if (manager_ != nullptr) manager_->DeregisterCallback(token_);
+  }
+  bool has_come() const { return has_come_.load(std::memory_order_acquire); }
+
+ private:
+  tensorflow::CancellationManager* manager_;
+  tensorflow::CancellationToken token_ = 0;
+  std::atomic<bool> has_come_{false};
+};
+
+bool IsTraced(const OpKernelContext& context) { return context.stats_collector() != nullptr; }
+
+// The server's answer to a run, read as it comes in: its status, and the results, which land where the step wants them.
+// Home: the call's. Owns: the results, until Finish.
+class RunAnswer {
+ public:
+  explicit RunAnswer(OpKernelContext* context) : context_(context) {
+    place_.device = static_cast<tensorflow::Device*>(context->device());
+  }
+
+  // `sizes` is null where there is no body.
+  Status Read(ConstBytes head, const rpc::SegmentSizes* sizes) {
+    VarReader reader(head);
+    landings_.emplace(sizes);
+    TfStatus read = ReadTfStatus(&reader, &status_);
+    if (!read.ok()) return Status::Corrupt(std::string(read.message()));
+    if (status_.ok()) {
+      for (int i = 0; i < context_->num_outputs(); ++i) FUSEWIRE_TRY(landings_->Begin(&reader, place_));
+      if (IsTraced(*context_)) stats_ = reader.Text().ToString();
+    }
+    if (!reader.ok()) return Status::Corrupt("a run's answer without some of its results");
+    return landings_->EndOfMessage();
+  }
+  bool was_read() const { return landings_.has_value(); }
+  pipe::Landing Where() { return landings_->Where(); }
+
+  // After all has landed: hands the results to the operation, or returns the error of the run at `task`.
+  TfStatus Finish(const std::string& task) {
+    // The status of a step names the task.
+    if (!status_.ok()) return TfStatus(status_.code(), absl::StrCat("From ", task, ":\n", status_.message()));
+    std::vector<Tensor> results;
+    TfStatus end = landings_->Finish(place_, &results);
+    FUSEWIRE_DCHECK(!end.ok() || results.size() == static_cast<size_t>(context_->num_outputs()));
+    for (size_t i = 0; end.ok() && i < results.size(); ++i) {
+      int index = static_cast<int>(i);
+      if (results[i].dtype() != context_->expected_output_dtype(index))
+        end = absl::DataLossError("a parameter server sent a tensor of another type than its part has");
+      if (end.ok()) context_->set_output(index, std::move(results[i]));
+    }
+    if (!stats_.empty()) SaveStats();
+    return end;
+  }
+
+ private:
+  void SaveStats() {
+    auto* collector = dynamic_cast<tensorflow::StepStatsCollector*>(context_->stats_collector());
+    tensorflow::StepStats stats;
+    if (collector == nullptr || !stats.ParseFromString(stats_)) return;
+    for (const auto& device : stats.dev_stats()) {
+      for (const auto& node : device.node_stats())
+        collector->Save(device.device(), new tensorflow::NodeExecStats(node));
+    }
+  }
+
+  OpKernelContext* const context_;
+  TensorPlace place_;
+  TfStatus status_;
+  std::optional<TensorLandings> landings_;
+  std::string stats_;
+};
+
+// A run as it is recorded, from its request until its results are there.
+class RunRecord {
+ public:
+  void Begin(const Mark& mark, int64_t step, const Buffers& body) {
+    bytes_in_ = bytes_out_ = 0;
+    for (const Buffer& segment : body) bytes_out_ += segment.size();
+    event_.Begin(observe::Kind::kRunOut, mark.tag, step, FlowOf(mark, step));
+  }
+  void Arrive(uint64_t bytes) {
+    event_.Arrive();
+    bytes_in_ = bytes;
+  }
+  void End(const TfStatus& status, const Placement& placement, OpKernelContext* context) {
+    event_.End(status.ok(), bytes_in_ + bytes_out_, [&](observe::EventFacts* facts) {
+      facts->peer = ShortTask(placement.task);
+      facts->name = placement.name;
+      facts->bytes_out = bytes_out_;
+      for (int i = 0; status.ok() && i < context->num_outputs(); ++i) {
+        if (const Tensor* output = context->mutable_output(i)) facts->bytes_in += output->TotalBytes();
+      }
+      if (!status.ok()) facts->error = status.ToString();
+    });
+  }
+
+ private:
+  observe::Event event_;
+  uint64_t bytes_in_ = 0, bytes_out_ = 0;  // of its tensors, in segments of their own
+};
+
+std::atomic<int> runs_under_way{0};  // of the process
+
 // One step of one part: it finds the way, places the part if the server does not have it, and runs it.
 class Running final : public rpc::Call {
  public:
@@ -125,23 +247,18 @@ class Running final : public rpc::Call {
         context_(context),
         step_(step),
         done_(std::move(done)),
+        cancel_(context->cancellation_manager()),
         search_(std::make_shared<Search>(
-            [this](const TfStatus& status, ChannelPtr channel) { OnWay(status, std::move(channel)); })) {
-    place_.device = static_cast<tensorflow::Device*>(context->device());
-  }
+            [this](const TfStatus& status, ChannelPtr channel) { OnWay(status, std::move(channel)); })),
+        answer_(context) {}
 
   void Begin() {
     SearchPtr search = search_;  // which outlives this, as the task's name does
     PlacementPtr placement = placement_;
     StepContext* step = step_;
-    cancellation_ = context_->cancellation_manager();
-    if (cancellation_ != nullptr) {
-      token_ = cancellation_->get_cancellation_token();
-      if (!cancellation_->RegisterCallback(token_, [this] { OnCancel(); })) {
-        cancellation_ = nullptr;
-        End(absl::CancelledError("the step was cancelled"));
-        return;
-      }
+    if (!cancel_.Begin([this] { OnCancel(); })) {
+      End(absl::CancelledError("the step was cancelled"));
+      return;
     }
     search->Begin([&](Routed routed) { step->RouteTo(placement->task, std::move(routed)); });
   }
@@ -149,7 +266,6 @@ class Running final : public rpc::Call {
  private:
   // Any thread.
   void OnCancel() {
-    is_cancelled_.store(true, std::memory_order_release);
     search_->GiveUp(absl::CancelledError("the step was cancelled"));
     {
       MutexLock lock(mutex_);
@@ -160,34 +276,28 @@ class Running final : public rpc::Call {
 
   void OnWay(const TfStatus& status, ChannelPtr channel) {
     FUSEWIRE_DCHECK(channel_ == nullptr);  // it is looked for once
-    if (status.ok() && channel == nullptr) {
-      End(absl::UnavailableError(absl::StrCat("fusewire: ", placement_->task,
+    if (status.ok() && channel == nullptr)
+      return End(
+          absl::UnavailableError(absl::StrCat("fusewire: ", placement_->task,
                                               " has no data port any more, and a part of this session's graph was to "
                                               "run there. It answers over gRPC only: was it restarted without import "
                                               "fusewire? A new session goes without.")));
-    } else if (!status.ok()) {
-      End(status);
-    } else {
-      channel_ = std::move(channel);
-      FindPart();
-    }
+    if (!status.ok()) return End(status);
+    channel_ = std::move(channel);
+    FindPart();
   }
 
   void FindPart() {
     uint64_t id = 0;
+    Mark mark;
     {
       MutexLock lock(placement_->mutex);
       if (placement_->channel == channel_) id = placement_->id;
-      mark_ = placement_->mark;
+      mark = placement_->mark;
     }
-    if (id != 0) {
-      Go(id);
-      return;
-    }
-    if (++placed_ > kPlacedMax) {
-      End(absl::AbortedError("a parameter server forgets a part of a graph as soon as it is placed"));
-      return;
-    }
+    if (id != 0) return Go(id, mark);
+    if (++placed_ > kPlacedMax)
+      return End(absl::AbortedError("a parameter server forgets a part of a graph as soon as it is placed"));
     PlacePart();
   }
 
@@ -198,7 +308,7 @@ class Running final : public rpc::Call {
       MutexLock lock(mutex_);
       FUSEWIRE_DCHECK(placing_ == nullptr);
       placing_ = call;
-      if (is_cancelled_.load(std::memory_order_acquire)) call->Cancel();
+      if (cancel_.has_come()) call->Cancel();
     }
     call->Go();
   }
@@ -209,33 +319,28 @@ class Running final : public rpc::Call {
       FUSEWIRE_DCHECK(placing_ != nullptr);
       placing_ = nullptr;
     }
-    if (!status.ok()) {
-      End(status);
-      return;
-    }
+    if (!status.ok()) return End(status);
+    const std::string runner = ShortTask(placement_->task);
+    const Mark mark = MarkRun(observe::Kind::kRunOut, placement_->own_task, runner, placement_->name, runner, id);
     {
       MutexLock lock(placement_->mutex);
       placement_->channel = channel_;
       placement_->id = id;
-      const std::string runner = ShortTask(placement_->task);
-      placement_->mark = mark_ =
-          MarkRun(observe::Kind::kRunOut, placement_->own_task, runner, placement_->name, runner, id);
+      placement_->mark = mark;
     }
-    Go(id);
+    Go(id, mark);
   }
 
-  void Go(uint64_t id) {
-    if (is_cancelled_.load(std::memory_order_acquire)) {
-      End(absl::CancelledError("the step was cancelled"));
-      return;
-    }
+  void Go(uint64_t id, const Mark& mark) {
+    if (cancel_.has_come()) return End(absl::CancelledError("the step was cancelled"));
     FUSEWIRE_DCHECK(id != 0);
     FUSEWIRE_DCHECK(body.empty());  // an earlier attempt has sent its body
     TraceMe trace([this] { return Traced("fusewire run part"); }, kTraceLevel);
+    const bool is_first = text_.empty();
     text_.clear();
     AppendFixed64(&text_, id);
     AppendFixed64(&text_, static_cast<uint64_t>(context_->step_id()));
-    text_.push_back(static_cast<char>(is_traced() ? kTraced : 0));
+    text_.push_back(static_cast<char>(IsTraced(*context_) ? kTraced : 0));
     for (int i = 0; i < context_->num_inputs(); ++i) {
       TfStatus appended = AppendTensor(context_->input(i), &text_, &body);
       if (!appended.ok()) {
@@ -245,18 +350,12 @@ class Running final : public rpc::Call {
       }
     }
     head = text_;
-    bytes_in_ = bytes_out_ = 0;
-    for (const Buffer& segment : body) bytes_out_ += segment.size();
-    event_.Begin(observe::Kind::kRunOut, mark_.tag, context_->step_id(), FlowOf(mark_, context_->step_id()));
-    if (placement_->kept > 0 && !has_left_) step_->Leave(placement_->holders, placement_->kept);
-    has_left_ = true;
+    record_.Begin(mark, context_->step_id(), body);
+    if (placement_->kept > 0 && is_first) step_->Leave(placement_->holders, placement_->kept);
     if (RecordsCalls()) RecordRun(channel_->address(), id, text_, body);
     GlobalCounters().Add(&Counters::calls_out);
-    bool is_only_one = under_way.fetch_add(1, std::memory_order_acq_rel) == 0;
-    if (!is_only_one || !MayWait()) {
-      channel_->client().Start(this);
-      return;
-    }
+    bool is_only_one = runs_under_way.fetch_add(1, std::memory_order_acq_rel) == 0;
+    if (!is_only_one || !MayWait()) return channel_->client().Start(this);
     reactor::Completion answered;
     answered_ = &answered;
     channel_->client().StartAndWait(this, &answered);
@@ -269,39 +368,20 @@ class Running final : public rpc::Call {
   // the next one of this step waits for this one. If others begin, the waiting thread serves them too.
   bool MayWait() const { return placement_->is_alone && step_->pool_threads() > 1 && !reactor::Reactor::InsideAny(); }
 
-  bool is_traced() const { return context_->stats_collector() != nullptr; }
-
   Result<pipe::Landing> Land(ConstBytes head_in, const rpc::SegmentSizes& sizes) override {
-    event_.Arrive();
-    bytes_in_ = sizes.total();
-    FUSEWIRE_TRY(Read(head_in, &sizes));
-    return landings_->Where();
-  }
-
-  Status Read(ConstBytes head_in, const rpc::SegmentSizes* sizes) {
-    VarReader reader(head_in);
-    landings_ = std::make_unique<TensorLandings>(sizes);
-    TfStatus read = ReadTfStatus(&reader, &answer_);
-    if (!read.ok()) return Status::Corrupt(std::string(read.message()));
-    if (answer_.ok()) {
-      for (int i = 0; i < context_->num_outputs(); ++i) FUSEWIRE_TRY(landings_->Begin(&reader, place_));
-      if (is_traced()) stats_ = reader.Text().ToString();
-    }
-    if (!reader.ok()) return Status::Corrupt("a run's answer without some of its results");
-    return landings_->EndOfMessage();
+    record_.Arrive(sizes.total());
+    FUSEWIRE_TRY(answer_.Read(head_in, &sizes));
+    return answer_.Where();
   }
 
   void OnDone(Status status) override {
     FUSEWIRE_AT_HOME(channel_->client().home());
-    if (answered_ == nullptr) {
-      Ended(std::move(status));
-      return;
-    }
+    if (answered_ == nullptr) return Ended(std::move(status));
     answered_->Done(std::move(status));
   }
 
   void Ended(Status status) {
-    const int were_under_way = under_way.fetch_sub(1, std::memory_order_acq_rel);
+    const int were_under_way = runs_under_way.fetch_sub(1, std::memory_order_acq_rel);
     FUSEWIRE_CHECK(were_under_way > 0);
     TraceMe trace([this] { return Traced("fusewire part ran"); }, kTraceLevel);
     channel_->ReportStatus(status);
@@ -310,31 +390,14 @@ class Running final : public rpc::Call {
         MutexLock lock(placement_->mutex);
         if (placement_->channel == channel_) placement_->channel = nullptr;
       }
-      EndEvent(ToTf(status));
+      record_.End(ToTf(status), *placement_, context_);
       FindPart();
       return;
     }
-    if (status.ok() && landings_ == nullptr) status = Read(ConstBytes(reply_head), nullptr);
-    if (!status.ok()) {
-      End(WithTarget(ToTf(status), channel_->target(), "RunPart"));
-      return;
-    }
-    if (!answer_.ok()) {
-      // The status of a step names the task.
-      End(TfStatus(answer_.code(), absl::StrCat("From ", placement_->task, ":\n", answer_.message())));
-      return;
-    }
-    std::vector<Tensor> results;
-    TfStatus end = landings_->Finish(place_, &results);
-    FUSEWIRE_DCHECK(!end.ok() || results.size() == static_cast<size_t>(context_->num_outputs()));
-    for (size_t i = 0; end.ok() && i < results.size(); ++i) {
-      int index = static_cast<int>(i);
-      if (results[i].dtype() != context_->expected_output_dtype(index))
-        end = absl::DataLossError("a parameter server sent a tensor of another type than its part has");
-      if (end.ok()) context_->set_output(index, std::move(results[i]));
-    }
+    if (status.ok() && !answer_.was_read()) status = answer_.Read(ConstBytes(reply_head), nullptr);
+    if (!status.ok()) return End(WithTarget(ToTf(status), channel_->target(), "RunPart"));
+    TfStatus end = answer_.Finish(placement_->task);
     if (end.ok() && placement_->taken > 0) step_->Taken(placement_->taken);
-    if (!stats_.empty()) SaveStats();
     End(end);
   }
 
@@ -342,32 +405,10 @@ class Running final : public rpc::Call {
     return TraceMeEncode(name, {{"peer", ShortTask(placement_->task)}, {"step", context_->step_id()}});
   }
 
-  void EndEvent(const TfStatus& status) {
-    event_.End(status.ok(), bytes_in_ + bytes_out_, [&](observe::EventFacts* facts) {
-      facts->peer = ShortTask(placement_->task);
-      facts->name = placement_->name;
-      facts->bytes_out = bytes_out_;
-      for (int i = 0; status.ok() && i < context_->num_outputs(); ++i) {
-        if (const Tensor* output = context_->mutable_output(i)) facts->bytes_in += output->TotalBytes();
-      }
-      if (!status.ok()) facts->error = status.ToString();
-    });
-  }
-
-  void SaveStats() {
-    auto* collector = dynamic_cast<tensorflow::StepStatsCollector*>(context_->stats_collector());
-    tensorflow::StepStats stats;
-    if (collector == nullptr || !stats.ParseFromString(stats_)) return;
-    for (const auto& device : stats.dev_stats()) {
-      for (const auto& node : device.node_stats())
-        collector->Save(device.device(), new tensorflow::NodeExecStats(node));
-    }
-  }
-
   void End(const TfStatus& status) {
-    if (cancellation_ != nullptr) cancellation_->DeregisterCallback(token_);
+    cancel_.End();
     if (!status.ok()) context_->SetStatus(status);
-    EndEvent(status);
+    record_.End(status, *placement_, context_);
     FUSEWIRE_DCHECK(done_ != nullptr);  // it ends once
     auto done = std::move(done_);
     delete this;
@@ -378,29 +419,17 @@ class Running final : public rpc::Call {
   OpKernelContext* const context_;
   StepContext* const step_;
   tensorflow::AsyncOpKernel::DoneCallback done_;
-  TensorPlace place_;
-  tensorflow::CancellationManager* cancellation_ = nullptr;
-  tensorflow::CancellationToken token_ = 0;
-  std::atomic<bool> is_cancelled_{false};
+  StepCancel cancel_;
   const SearchPtr search_;  // shared_ptr: what it asks holds it too
   Mutex mutex_;
   PlaceCall* placing_ FUSEWIRE_GUARDED_BY(mutex_) = nullptr;
   ChannelPtr channel_;
   int placed_ = 0;
-  Mark mark_;
-  observe::Event event_;                   // the run, from its request until its results are there
-  uint64_t bytes_in_ = 0, bytes_out_ = 0;  // of its tensors, in segments of their own
-  std::string text_;
-  bool has_left_ = false;
-  static std::atomic<int> under_way;         // of the process
+  std::string text_;                         // empty until the first attempt
   reactor::Completion* answered_ = nullptr;  // of the thread that waits for this call
-  // Of the answer.
-  TfStatus answer_;
-  std::unique_ptr<TensorLandings> landings_;
-  std::string stats_;
+  RunRecord record_;
+  RunAnswer answer_;
 };
-
-std::atomic<int> Running::under_way{0};
 
 class RunOp final : public tensorflow::AsyncOpKernel {
  public:

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "fusewire/tf/bridge/status.h"
+#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/heads/varint.h"
 #include "fusewire/tf/peer/recorded_test.h"
 #include "fusewire/tf/receive/step_test.h"
 #include "fusewire/tf/star/call/recording.h"
 #include "fusewire/tf/star/call/run_test.h"
-#include "fusewire/tf/star/words.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

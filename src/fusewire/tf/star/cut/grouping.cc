@@ -3,17 +3,14 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <set>
 #include <tuple>
 #include <utility>
 
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
-#include <tensorflow/core/framework/types.h>
 #include <tensorflow/core/graph/control_flow.h>
 #include <tensorflow/core/util/device_name_utils.h>
 #include "fusewire/base/check.h"
-#include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/star/cut/straighten.h"
 
 namespace fusewire::tf {
@@ -52,8 +49,8 @@ class Grouper {
   Grouper(const Graph& graph, const GroupingOptions& options)
       : graph_(graph),
         options_(options),
-        ids_(static_cast<size_t>(graph.num_node_ids())),
-        functions_(options.library) {}
+        functions_(options.library),
+        nodes_(static_cast<size_t>(graph.num_node_ids())) {}
 
   TfStatus Make(Grouping* out) {
     TF_RETURN_IF_ERROR(FindFrames());
@@ -76,37 +73,54 @@ class Grouper {
   enum class Kind { kFree, kMember, kSource };
   using Facts = int;  // a number of sets_
 
+  // Conditions that an edge, or a node, stands under: those that its group's call stands under, and the group's own.
+  struct Under {
+    Facts guards = 0, inner = 0;
+  };
+  // What is known of a node.
+  struct Known {
+    int unit = 0;  // the nodes of a loop are one, named by its first
+    bool in_loop = false;
+    bool is_served = false;
+    bool may_block = false;  // of those that are served
+    Kind kind = Kind::kFree;
+    Under under;
+    Facts waits = 0;  // the blocking operations that it waits for
+    int place = kNowhere;
+    int round = 0;
+  };
+
   static size_t Id(const Node* node) { return static_cast<size_t>(node->id()); }
+  Known& Of(const Node* node) { return nodes_[Id(node)]; }
+  const Known& Of(const Node* node) const { return nodes_[Id(node)]; }
 
   // All nodes of an outermost loop are one unit: its ends wait for all of its beginnings.
   TfStatus FindFrames() {
     std::vector<tensorflow::ControlFlowInfo> info;
     TF_RETURN_IF_ERROR(tensorflow::BuildControlFlowInfo(&graph_, &info));
-    unit_.resize(ids_);
-    in_loop_.resize(ids_, false);
     std::map<std::string, int> frames;
     for (const Node* node : graph_.op_nodes()) {
-      unit_[Id(node)] = node->id();
+      Of(node).unit = node->id();
       const tensorflow::ControlFlowInfo* at = &info[Id(node)];
       if (at->frame_name.empty()) continue;
       while (at->parent_frame != nullptr && !info[Id(at->parent_frame)].frame_name.empty())
         at = &info[Id(at->parent_frame)];
-      in_loop_[Id(node)] = true;
-      unit_[Id(node)] = frames.emplace(at->frame_name, node->id()).first->second;
+      Of(node).in_loop = true;
+      Of(node).unit = frames.emplace(at->frame_name, node->id()).first->second;
     }
     return TfStatus();
   }
 
   // Orders nodes so that each is behind its inputs, and those of a unit are together. False: units form a circle.
   bool Order() {
-    std::vector<std::vector<Node*>> members(ids_);
-    std::vector<std::vector<int>> next(ids_);
-    std::vector<int> missing(ids_, 0);
+    std::vector<std::vector<Node*>> members(nodes_.size());
+    std::vector<std::vector<int>> next(nodes_.size());
+    std::vector<int> missing(nodes_.size(), 0);
     for (Node* node : graph_.op_nodes()) {
-      int unit = unit_[Id(node)];
+      int unit = Of(node).unit;
       members[static_cast<size_t>(unit)].push_back(node);
       for (const Edge* edge : node->in_edges()) {
-        int from = edge->src()->IsOp() ? unit_[Id(edge->src())] : unit;
+        int from = edge->src()->IsOp() ? Of(edge->src()).unit : unit;
         if (from == unit) continue;
         next[static_cast<size_t>(from)].push_back(unit);
         ++missing[static_cast<size_t>(unit)];
@@ -114,7 +128,7 @@ class Grouper {
     }
     std::vector<int> ready;
     size_t units = 0, ordered = 0;
-    for (size_t unit = 0; unit < ids_; ++unit) {
+    for (size_t unit = 0; unit < nodes_.size(); ++unit) {
       if (members[unit].empty()) continue;
       ++units;
       if (missing[unit] == 0) ready.push_back(static_cast<int>(unit));
@@ -135,15 +149,13 @@ class Grouper {
   }
 
   void Classify() {
-    kind_.assign(ids_, Kind::kFree);
-    served_.assign(ids_, false);
-    may_block_.assign(ids_, false);
     for (const Node* node : graph_.op_nodes()) {
       if (!options_.is_served(node->assigned_device_name())) continue;
-      served_[Id(node)] = true;
+      Known& known = Of(node);
+      known.is_served = true;
       const Functions::Facts functions = functions_.Of(*node);
-      may_block_[Id(node)] = functions.may_block || MayBlock(node->type_string());
-      if (in_loop_[Id(node)]) {
+      known.may_block = functions.may_block || MayBlock(node->type_string());
+      if (known.in_loop) {
         Leave(node, "in a loop");
       } else if (node->IsControlFlow() && !node->IsMerge() && !IsSwitchOfTwo(*node)) {
         Leave(node, "control flow");
@@ -152,13 +164,13 @@ class Grouper {
       } else if (functions.is_elsewhere) {
         Leave(node, "a function of several tasks");
       } else {
-        kind_[Id(node)] = IsNamed(*node) ? Kind::kSource : Kind::kMember;
+        known.kind = IsNamed(*node) ? Kind::kSource : Kind::kMember;
       }
     }
   }
 
   void Leave(const Node* node, const char* why) {
-    kind_[Id(node)] = Kind::kFree;
+    Of(node).kind = Kind::kFree;
     why_[node->id()] = why;
   }
 
@@ -167,8 +179,8 @@ class Grouper {
     bool is_used = false, is_copied = true;
     for (const Edge* edge : node->out_edges()) {
       if (!edge->dst()->IsOp() || edge->IsControlEdge()) continue;
-      size_t to = Id(edge->dst());
-      if (served_[to] && kind_[to] == Kind::kFree) return false;  // the source stays where it is, for this consumer
+      const Known& to = Of(edge->dst());
+      if (to.is_served && to.kind == Kind::kFree) return false;  // the source stays where it is, for this consumer
       is_used = true;
       is_copied = is_copied && IsCopied(edge);
     }
@@ -178,50 +190,41 @@ class Grouper {
   bool IsCopied(const Edge* edge) const {
     const Node* from = edge->src();
     const Node* to = edge->dst();
-    return kind_[Id(from)] == Kind::kSource && to->IsOp() && kind_[Id(to)] != Kind::kFree &&
+    return Of(from).kind == Kind::kSource && to->IsOp() && Of(to).kind != Kind::kFree &&
            from->assigned_device_name() == to->assigned_device_name();
   }
 
   // ---- places: the device, the guards, and the blocking operations that a node waits for ----
 
-  // Conditions that an edge, or a node, stands under: those that its group's call stands under, and the group's own.
-  struct Under {
-    Facts guards = 0, inner = 0;
-  };
-
   void FindPlaces() {
-    FUSEWIRE_DCHECK(kind_.size() == ids_);
-    under_.assign(ids_, Under());
-    waits_.assign(ids_, 0);
-    place_.assign(ids_, kNowhere);
     std::map<std::tuple<std::string, Facts, Facts>, int> places;
     for (const std::vector<Node*>& unit : order_) {
       Under under;
       Facts waits = 0;
       for (const Node* node : unit) {
         for (const Edge* edge : node->in_edges()) {
-          if (!edge->src()->IsOp() || unit_[Id(edge->src())] == unit_[Id(node)] || IsCopied(edge)) continue;
+          if (!edge->src()->IsOp() || Of(edge->src()).unit == Of(node).unit || IsCopied(edge)) continue;
           Under there = UnderOf(edge);
           under.guards = sets_.Union(under.guards, there.guards);
           under.inner = sets_.Union(under.inner, there.inner);
-          waits = sets_.Union(waits, waits_[Id(edge->src())]);
+          waits = sets_.Union(waits, Of(edge->src()).waits);
         }
       }
-      if (unit.size() == 1 && unit[0]->IsMerge() && !in_loop_[Id(unit[0])]) under = UnderMerge(unit[0]);
+      if (unit.size() == 1 && unit[0]->IsMerge() && !Of(unit[0]).in_loop) under = UnderMerge(unit[0]);
       for (const Node* node : unit) {
-        Facts own = waits;
-        if (may_block_[Id(node)]) own = sets_.Union(own, sets_.Number({node->id()}));
-        under_[Id(node)] = under;
-        waits_[Id(node)] = own;
+        Known& known = Of(node);
+        known.under = under;
+        known.waits = known.may_block ? sets_.Union(waits, sets_.Number({node->id()})) : waits;
+        known.place = kNowhere;
         if (!IsGrouped(node)) continue;
-        auto key = std::make_tuple(node->assigned_device_name(), under.guards, own);
-        place_[Id(node)] = places.emplace(key, static_cast<int>(places.size())).first->second;
+        auto key = std::make_tuple(node->assigned_device_name(), under.guards, known.waits);
+        known.place = places.emplace(key, static_cast<int>(places.size())).first->second;
       }
     }
   }
 
   bool IsGrouped(const Node* node) const {
-    return kind_[Id(node)] == Kind::kMember || (kind_[Id(node)] == Kind::kSource && RunsItself(node));
+    return Of(node).kind == Kind::kMember || (Of(node).kind == Kind::kSource && RunsItself(node));
   }
   // May both ends be in one group? As far as is known yet.
   bool StaysInside(const Edge* edge) const {
@@ -233,8 +236,8 @@ class Grouper {
   // As its consumer sees it: conditions inside another group are outside of this one.
   Under UnderOf(const Edge* edge) {
     const Node* from = edge->src();
-    Under under = under_[Id(from)];
-    if (from->IsSwitch() && !in_loop_[Id(from)]) under.inner = sets_.Union(under.inner, FactOf(edge));
+    Under under = Of(from).under;
+    if (from->IsSwitch() && !Of(from).in_loop) under.inner = sets_.Union(under.inner, FactOf(edge));
     if (StaysInside(edge)) return under;
     return Under{sets_.Union(under.guards, under.inner), 0};
   }
@@ -271,8 +274,8 @@ class Grouper {
       if (IsHandle(merge->output_type(0))) {
         Leave(merge, "control flow");
       } else {
-        kind_[Id(merge)] = Kind::kFree;
-        served_[Id(merge)] = false;
+        Of(merge).kind = Kind::kFree;
+        Of(merge).is_served = false;
         to_home_.push_back(merge);
       }
       has_changed_ = true;
@@ -311,15 +314,13 @@ class Grouper {
 
   // ---- rounds ----
 
-  int RoundOf(const Node* node) const { return round_[Id(node)]; }
-
   int FirstRound(const Node* node) const {
-    int place = place_[Id(node)];
+    int place = Of(node).place;
     int round = place == kNowhere ? 0 : 1;
     for (const Edge* edge : node->in_edges()) {
       const Node* from = edge->src();
       if (!from->IsOp() || IsCopied(edge)) continue;
-      int there = RoundOf(from), other = place_[Id(from)];
+      int there = Of(from).round, other = Of(from).place;
       if (other == kNowhere) {
         round = std::max(round, place == kNowhere ? there : there + 1);
       } else if (place == kNowhere) {
@@ -332,27 +333,26 @@ class Grouper {
   }
 
   void FindRounds() {
-    FUSEWIRE_DCHECK(place_.size() == ids_);
-    round_.assign(ids_, 0);
+    for (Known& known : nodes_) known.round = 0;  // those of one unit ask each other
     for (const std::vector<Node*>& unit : order_) {
       int round = 0;
       for (const Node* node : unit) round = std::max(round, FirstRound(node));
       for (const Node* node : unit) {
-        auto least = least_.find({place_[Id(node)], round});
-        while (place_[Id(node)] != kNowhere && least != least_.end()) {
+        auto least = least_.find({Of(node).place, round});
+        while (Of(node).place != kNowhere && least != least_.end()) {
           FUSEWIRE_DCHECK(least->second > round);  // otherwise this would not end
           round = least->second;
-          least = least_.find({place_[Id(node)], round});
+          least = least_.find({Of(node).place, round});
         }
         // Even for the worker, odd for a parameter server.
-        FUSEWIRE_DCHECK(in_loop_[Id(node)] || round % 2 == (place_[Id(node)] == kNowhere ? 0 : 1));
-        round_[Id(node)] = round;
+        FUSEWIRE_DCHECK(Of(node).in_loop || round % 2 == (Of(node).place == kNowhere ? 0 : 1));
+        Of(node).round = round;
       }
     }
   }
 
   bool AreTogether(const Node* left, const Node* right) const {
-    return place_[Id(left)] != kNowhere && place_[Id(left)] == place_[Id(right)] && RoundOf(left) == RoundOf(right);
+    return Of(left).place != kNowhere && Of(left).place == Of(right).place && Of(left).round == Of(right).round;
   }
 
   // Finds tensors that leave their group under a condition after all.
@@ -369,19 +369,19 @@ class Grouper {
   bool IsBroken(const Edge* edge) const {
     const Node *from = edge->src(), *to = edge->dst();
     if (!from->IsOp() || !to->IsOp() || edge->IsControlEdge() || IsCopied(edge)) return false;
-    if (!served_[Id(from)] || !served_[Id(to)] || from->assigned_device_name() != to->assigned_device_name())
+    if (!Of(from).is_served || !Of(to).is_served || from->assigned_device_name() != to->assigned_device_name())
       return false;
     DataType type = from->output_type(edge->src_output());
     if (!IsHandle(type)) return false;
     if (tensorflow::IsRefType(type) && !tensorflow::IsRefType(to->input_type(edge->dst_input()))) return false;
-    bool are_left = kind_[Id(to)] == Kind::kFree && kind_[Id(from)] != Kind::kMember;
+    bool are_left = Of(to).kind == Kind::kFree && Of(from).kind != Kind::kMember;
     return !are_left && !AreTogether(from, to);
   }
   void LeaveBroken() {
     for (const Edge* edge : graph_.edges()) {
       if (!IsBroken(edge)) continue;
       // Leave out the consumer, or, if that is left out already, the producer of the handle.
-      const Node* node = kind_[Id(edge->dst())] == Kind::kFree ? edge->src() : edge->dst();
+      const Node* node = Of(edge->dst()).kind == Kind::kFree ? edge->src() : edge->dst();
       Leave(node, "a handle from elsewhere");
       has_changed_ = true;
     }
@@ -394,34 +394,34 @@ class Grouper {
   std::set<Spot> Spots() const {
     std::set<Spot> spots;
     for (const Node* node : graph_.op_nodes()) {
-      if (place_[Id(node)] != kNowhere) spots.insert({place_[Id(node)], RoundOf(node)});
+      if (Of(node).place != kNowhere) spots.insert({Of(node).place, Of(node).round});
     }
     return spots;
-  }
-  // The worker's own rounds are not counted: most of its nodes there only wait for others.
-  int LastRound() const {
-    int last = 0;
-    for (const Spot& spot : Spots()) last = std::max(last, spot.second);
-    return last;
   }
 
   // A group may merge with the next one of its place, if no other group becomes later.
   void Merge() {
+    // The worker's own rounds are not counted: most of its nodes there only wait for others.
+    const auto last_of = [](const std::set<Spot>& spots) {
+      int last = 0;
+      for (const Spot& spot : spots) last = std::max(last, spot.second);
+      return last;
+    };
     bool again = true;
     while (again) {
       again = false;
-      std::set<Spot> spots = Spots();
-      int last = LastRound();
+      const std::set<Spot> spots = Spots();
       for (auto spot = spots.begin(); spot != spots.end() && !again; ++spot) {
         auto next = std::next(spot);
         if (next == spots.end() || next->first != spot->first) continue;
-        std::vector<int> before = round_;
+        const std::vector<Known> before = nodes_;
         least_[*spot] = next->second;
         FindRounds();
-        again = Spots().size() < spots.size() && LastRound() <= last && !IsAnyBroken();
+        const std::set<Spot> merged = Spots();
+        again = merged.size() < spots.size() && last_of(merged) <= last_of(spots) && !IsAnyBroken();
         if (again) continue;
         least_.erase(*spot);
-        round_ = before;
+        nodes_ = before;
       }
     }
   }
@@ -436,21 +436,21 @@ class Grouper {
   }
 
   void Write(Grouping* out) {
-    out->group_of.assign(ids_, Grouping::kNone);
-    out->is_source.assign(ids_, false);
-    out->conditions.resize(ids_);
+    out->group_of.assign(nodes_.size(), Grouping::kNone);
+    out->is_source.assign(nodes_.size(), false);
+    out->conditions.resize(nodes_.size());
     out->to_home = to_home_;
     std::map<Spot, std::vector<Node*>> groups;  // by round first
     for (Node* node : graph_.op_nodes()) {
-      if (place_[Id(node)] != kNowhere) groups[{RoundOf(node), place_[Id(node)]}].push_back(node);
-      if (place_[Id(node)] != kNowhere) {
-        for (int fact : sets_.at(under_[Id(node)].inner)) {
+      if (Of(node).place != kNowhere) groups[{Of(node).round, Of(node).place}].push_back(node);
+      if (Of(node).place != kNowhere) {
+        for (int fact : sets_.at(Of(node).under.inner)) {
           FUSEWIRE_DCHECK(static_cast<size_t>(fact / 2) < conditions_.size());
           const auto& condition = conditions_[static_cast<size_t>(fact / 2)];
           out->conditions[Id(node)].push_back({condition.first, condition.second, fact % 2});
         }
       }
-      out->is_source[Id(node)] = kind_[Id(node)] == Kind::kSource;
+      out->is_source[Id(node)] = Of(node).kind == Kind::kSource;
     }
     for (auto& found : groups) {
       Grouping::Group group;
@@ -470,25 +470,16 @@ class Grouper {
 
   const Graph& graph_;
   const GroupingOptions& options_;
-  const size_t ids_;
   Functions functions_;
-  std::vector<int> unit_;
-  std::vector<bool> in_loop_;
+  std::vector<Known> nodes_;  // by id
   std::vector<std::vector<Node*>> order_;
-  std::vector<Kind> kind_;
-  std::vector<bool> served_;
-  std::vector<bool> may_block_;     // of those that are served
-  std::map<int, std::string> why_;  // by node id
+  std::map<int, std::string> why_;  // by node id: why it is left to send and receive
   Sets sets_;
   std::vector<std::pair<Node*, int>> conditions_;
   std::map<std::tuple<Node*, int, int>, int> condition_number_;
-  std::vector<Under> under_;
   std::set<int> crossing_;  // edges, by id
   std::vector<Node*> to_home_;
-  bool has_changed_ = false;  // everything has to be computed again
-  std::vector<Facts> waits_;
-  std::vector<int> place_;
-  std::vector<int> round_;
+  bool has_changed_ = false;   // everything has to be computed again
   std::map<Spot, int> least_;  // the earliest rounds of groups that merging has delayed
 };
 

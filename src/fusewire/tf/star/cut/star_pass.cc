@@ -3,7 +3,6 @@
 
 #include <map>
 #include <memory>
-#include <string>
 #include <utility>
 
 #include <absl/strings/str_cat.h>

@@ -2,7 +2,6 @@
 #include "fusewire/tf/star/cut/straighten.h"
 
 #include <map>
-#include <string>
 #include <utility>
 #include <vector>
 

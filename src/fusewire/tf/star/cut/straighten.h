@@ -9,7 +9,6 @@
 #include <string>
 
 #include <tensorflow/core/graph/graph.h>
-#include "fusewire/tf/bridge/compat.h"
 
 namespace fusewire::tf {
 

@@ -398,10 +398,10 @@ TEST_F(HostileGraphs, BentAtRandomEndInAnErrorOrRun) {
     }
     ++made;
     std::vector<Tensor> args, rets;
-    for (const DataType type : part->args()) args.push_back(bender.Argument(type));
+    for (const DataType type : part->ends().args()) args.push_back(bender.Argument(type));
     if (!Run(part, std::move(args), &rets).ok()) continue;
     ++ran;
-    EXPECT_EQ(rets.size(), part->returned() + part->keeps().size());
+    EXPECT_EQ(rets.size(), part->ends().returned() + part->ends().keeps().size());
   }
   EXPECT_GT(made, 0) << drawn;
   EXPECT_GT(ran, 0) << drawn;

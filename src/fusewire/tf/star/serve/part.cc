@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/star/serve/part.h"
 
+#include <pthread.h>
 #include <map>
 #include <utility>
 
@@ -70,6 +71,58 @@ class Ends final : public tensorflow::CallFrameInterface {
 };
 
 }  // namespace
+
+TfStatus PartEnds::Read(const tensorflow::Graph& graph, int nodes) {
+  std::map<int, uint32_t> takes;
+  std::map<int, Kept> keeps;
+  for (const Node* node : graph.op_nodes()) {
+    if (!node->IsArg() && !node->IsRetval()) continue;
+    int index = 0;
+    int64_t number = 0, takers = 0;
+    Kept kept;
+    DataType type = tensorflow::DT_INVALID;
+    TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(node->attrs(), "index", &index));
+    TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(node->attrs(), "T", &type));
+    auto* types = node->IsArg() ? &args_ : &rets_;
+    if (index < 0 || index >= nodes)
+      return absl::InvalidArgumentError("the index of an _Arg or _Retval is out of range");
+    if (types->size() <= static_cast<size_t>(index)) types->resize(static_cast<size_t>(index) + 1);
+    if ((*types)[static_cast<size_t>(index)] != tensorflow::DT_INVALID)
+      return absl::InvalidArgumentError("a duplicate _Arg or _Retval index");
+    (*types)[static_cast<size_t>(index)] = type;
+    bool is_taken = tensorflow::TryGetNodeAttr(node->attrs(), kTakeAttribute, &number);
+    bool is_kept = tensorflow::TryGetNodeAttr(node->attrs(), kKeepAttribute, &number);
+    if (is_kept) {
+      TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(node->attrs(), kTakersAttribute, &takers));
+      TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(node->attrs(), kHolderAttribute, &kept.holder));
+    }
+    if (number < 0 || number >= kKeptNumbersMax) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a value of a part is kept by number ", number, "; 0 to ", kKeptNumbersMax - 1, " can be"));
+    }
+    if (takers < 0 || takers > nodes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a value of a part is kept for ", takers, " takers, and its graph has ", nodes, " nodes"));
+    }
+    kept.number = static_cast<uint32_t>(number);
+    kept.takers = static_cast<uint32_t>(takers);
+    is_sending_ = is_sending_ || !kept.holder.empty();
+    if (is_taken && node->IsArg()) takes[index] = kept.number;
+    if (is_kept && node->IsRetval()) keeps[index] = kept;
+  }
+  for (const auto* types : {&args_, &rets_}) {
+    for (DataType type : *types) {
+      if (type == tensorflow::DT_INVALID) return absl::InvalidArgumentError("a part lacks an end");
+    }
+  }
+  FUSEWIRE_DCHECK(takes.size() <= args_.size());
+  FUSEWIRE_DCHECK(keeps.size() <= rets_.size());
+  for (const auto& take : takes) takes_.push_back(take.second);
+  for (const auto& keep : keeps) keeps_.push_back(keep.second);
+  bool are_last = (takes.empty() || takes.begin()->first == static_cast<int>(given())) &&
+                  (keeps.empty() || keeps.begin()->first == static_cast<int>(returned()));
+  return are_last ? TfStatus() : absl::InvalidArgumentError("the ends of a part are in disorder");
+}
 
 Part::Part(Owner owner) : owner_(std::move(owner)) {}
 
@@ -143,7 +196,7 @@ TfStatus Part::Build(const tensorflow::RegisterGraphRequest& request) {
   device->op_segment()->AddHold(owner_.handle);
   device_ = device;
 
-  TF_RETURN_IF_ERROR(ReadEnds(graph.node_size()));
+  TF_RETURN_IF_ERROR(ends_.Read(*graph_, graph.node_size()));
   TF_RETURN_IF_ERROR(Optimize(optimizer_options));
   return MakeProgram();
 }
@@ -195,59 +248,6 @@ TfStatus Part::MakeProgram() {
   return status;
 }
 
-// Each end has its own index, without gaps; ends towards the worker come first.
-TfStatus Part::ReadEnds(int nodes) {
-  std::map<int, uint32_t> takes;
-  std::map<int, Kept> keeps;
-  for (const Node* node : graph_->op_nodes()) {
-    if (!node->IsArg() && !node->IsRetval()) continue;
-    int index = 0;
-    int64_t number = 0, takers = 0;
-    Kept kept;
-    DataType type = tensorflow::DT_INVALID;
-    TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(node->attrs(), "index", &index));
-    TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(node->attrs(), "T", &type));
-    auto* types = node->IsArg() ? &args_ : &rets_;
-    if (index < 0 || index >= nodes)
-      return absl::InvalidArgumentError("the index of an _Arg or _Retval is out of range");
-    if (types->size() <= static_cast<size_t>(index)) types->resize(static_cast<size_t>(index) + 1);
-    if ((*types)[static_cast<size_t>(index)] != tensorflow::DT_INVALID)
-      return absl::InvalidArgumentError("a duplicate _Arg or _Retval index");
-    (*types)[static_cast<size_t>(index)] = type;
-    bool is_taken = tensorflow::TryGetNodeAttr(node->attrs(), kTakeAttribute, &number);
-    bool is_kept = tensorflow::TryGetNodeAttr(node->attrs(), kKeepAttribute, &number);
-    if (is_kept) {
-      TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(node->attrs(), kTakersAttribute, &takers));
-      TF_RETURN_IF_ERROR(tensorflow::GetNodeAttr(node->attrs(), kHolderAttribute, &kept.holder));
-    }
-    if (number < 0 || number >= kKeptNumbersMax) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a value of a part is kept by number ", number, "; 0 to ", kKeptNumbersMax - 1, " can be"));
-    }
-    if (takers < 0 || takers > nodes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a value of a part is kept for ", takers, " takers, and its graph has ", nodes, " nodes"));
-    }
-    kept.number = static_cast<uint32_t>(number);
-    kept.takers = static_cast<uint32_t>(takers);
-    is_sending_ = is_sending_ || !kept.holder.empty();
-    if (is_taken && node->IsArg()) takes[index] = kept.number;
-    if (is_kept && node->IsRetval()) keeps[index] = kept;
-  }
-  for (const auto* types : {&args_, &rets_}) {
-    for (DataType type : *types) {
-      if (type == tensorflow::DT_INVALID) return absl::InvalidArgumentError("a part lacks an end");
-    }
-  }
-  FUSEWIRE_DCHECK(takes.size() <= args_.size());
-  FUSEWIRE_DCHECK(keeps.size() <= rets_.size());
-  for (const auto& take : takes) takes_.push_back(take.second);
-  for (const auto& keep : keeps) keeps_.push_back(keep.second);
-  bool are_last = (takes.empty() || takes.begin()->first == static_cast<int>(given())) &&
-                  (keeps.empty() || keeps.begin()->first == static_cast<int>(returned()));
-  return are_last ? TfStatus() : absl::InvalidArgumentError("the ends of a part are in disorder");
-}
-
 TfStatus Part::MakeKernel(const PropertiesPtr& properties, OpKernel** kernel) {
   const tensorflow::NodeDef& def = properties->node_def;
   if (!IsShared(def.op())) return library_->CreateKernel(properties, kernel);
@@ -283,11 +283,8 @@ void Part::Measured(int64_t ns) {
 
 void Part::Run(PartRun* run, std::function<void(const TfStatus&)> done) {
   FUSEWIRE_CHECK(program_ != nullptr || executor_ != nullptr);
-  FUSEWIRE_DCHECK(run->args.size() == args_.size());
-  if (program_ == nullptr) {
-    RunInExecutor(run, std::move(done));
-    return;
-  }
+  FUSEWIRE_DCHECK(run->args.size() == ends_.args().size());
+  if (program_ == nullptr) return RunInExecutor(run, std::move(done));
   int64_t begun_ns = Clock::Real()->NowNs();
   TfStatus status = program_->Run(run);
   Measured(Clock::Real()->NowNs() - begun_ns);
@@ -303,7 +300,7 @@ void Part::RunInExecutor(PartRun* run, std::function<void(const TfStatus&)> done
     Ends ends;
     tensorflow::ScopedStepContainer container;
   };
-  auto* state = new State(run, rets_.size(), device_->resource_manager());
+  auto* state = new State(run, ends_.rets().size(), device_->resource_manager());
   tensorflow::Executor::Args args;
   args.step_id = run->step;
   args.call_frame = &state->ends;
@@ -314,13 +311,50 @@ void Part::RunInExecutor(PartRun* run, std::function<void(const TfStatus&)> done
   executor_->RunAsync(args, [this, run, state, done = std::move(done)](const TfStatus& status) {
     TellHappensAfter(run);  // TensorFlow, which counts its pending nodes, is not instrumented
     delete state;
-    FUSEWIRE_DCHECK(run->rets.size() == rets_.size());
-    for (size_t i = 0; i < rets_.size(); ++i) {
+    FUSEWIRE_DCHECK(run->rets.size() == ends_.rets().size());
+    for (size_t i = 0; i < ends_.rets().size(); ++i) {
       // A dead value: it is not used, but its type is checked.
-      if (run->rets[i].dtype() != rets_[i]) run->rets[i] = Tensor(rets_[i], tensorflow::TensorShape({0}));
+      if (run->rets[i].dtype() != ends_.rets()[i]) run->rets[i] = Tensor(ends_.rets()[i], tensorflow::TensorShape({0}));
     }
     done(status);
   });
+}
+
+EndThread::~EndThread() {
+  std::thread ending;
+  {
+    MutexLock lock(mutex_);
+    is_closing_ = true;
+    ending = std::move(thread_);
+  }
+  changed_.NotifyAll();
+  if (ending.joinable()) ending.join();
+}
+
+void EndThread::Leave(std::function<void()> end) {
+  {
+    MutexLock lock(mutex_);
+    ends_.push_back(std::move(end));
+    if (!thread_.joinable() && !is_closing_) thread_ = std::thread([this] { Work(); });
+  }
+  changed_.NotifyOne();
+}
+
+void EndThread::Work() {
+  pthread_setname_np(pthread_self(), "fusewire/ends");  // its maker's otherwise
+  MutexLock lock(mutex_);
+  for (;;) {
+    while (ends_.empty()) {
+      if (is_closing_) return;
+      changed_.Wait(mutex_);
+    }
+    std::function<void()> end = std::move(ends_.front());
+    ends_.pop_front();
+    lock.Unlock();
+    end();
+    end = nullptr;
+    lock.Lock();
+  }
 }
 
 }  // namespace fusewire::tf

@@ -7,10 +7,11 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
-#include <unordered_map>
+#include <thread>
 #include <vector>
 
 #include <tensorflow/core/common_runtime/executor.h>
@@ -18,11 +19,31 @@
 #include <tensorflow/core/distributed_runtime/worker_env.h>
 #include <tensorflow/core/distributed_runtime/worker_session.h>
 #include <tensorflow/core/protobuf/worker.pb.h>
+#include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
-#include "fusewire/tf/star/serve/end_thread.h"
 #include "fusewire/tf/star/serve/program.h"
 
 namespace fusewire::tf {
+
+// A thread that destroys objects whose destructors may wait, for threads that must not: a pool's, a reactor's. It
+// starts with the first object. Home: any thread. Owns: the thread, and the objects that were left to it.
+class EndThread {
+ public:
+  EndThread() = default;
+  ~EndThread();  // waits until all objects are destroyed
+  EndThread(const EndThread&) = delete;
+
+  void Leave(std::function<void()> end);
+
+ private:
+  void Work();
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::function<void()>> ends_ FUSEWIRE_GUARDED_BY(mutex_);
+  bool is_closing_ FUSEWIRE_GUARDED_BY(mutex_) = false;
+  std::thread thread_ FUSEWIRE_GUARDED_BY(mutex_);
+};
 
 class Part;
 // shared_ptr: a run may outlast the registration.
@@ -31,6 +52,35 @@ using PartPtr = std::shared_ptr<Part>;
 using SessionPtr = std::shared_ptr<tensorflow::WorkerSession>;
 // shared_ptr: as graphs hold it.
 using PropertiesPtr = std::shared_ptr<const tensorflow::NodeProperties>;
+
+// The ends of a part: its arguments, of which the first come from the worker and the others were left by earlier parts;
+// and its results, of which the first go to the worker and the others are kept, here or by another task.
+class PartEnds {
+ public:
+  struct Kept {
+    uint32_t number = 0;
+    uint32_t takers = 0;
+    std::string holder;  // empty: here
+  };
+
+  // Each end has its own index, without gaps; ends towards the worker come first. Fails otherwise.
+  TfStatus Read(const tensorflow::Graph& graph, int nodes);
+
+  const std::vector<tensorflow::DataType>& args() const { return args_; }
+  const std::vector<tensorflow::DataType>& rets() const { return rets_; }
+  size_t given() const { return args_.size() - takes_.size(); }
+  size_t returned() const { return rets_.size() - keeps_.size(); }
+  const std::vector<uint32_t>& takes() const { return takes_; }
+  const std::vector<Kept>& keeps() const { return keeps_; }
+  // Another task keeps a result.
+  bool is_sending() const { return is_sending_; }
+
+ private:
+  std::vector<tensorflow::DataType> args_, rets_;
+  std::vector<uint32_t> takes_;  // by argument, from given() on
+  std::vector<Kept> keeps_;      // by result, from returned() on
+  bool is_sending_ = false;
+};
 
 class Part {
  public:
@@ -49,20 +99,7 @@ class Part {
   static bool NeedsSession(const tensorflow::GraphDef& graph);
 
   tensorflow::Device* device() const { return device_; }
-  // Of all arguments, and how many of them, the first, come from the worker; the others have been left by earlier
-  // parts.
-  const std::vector<tensorflow::DataType>& args() const { return args_; }
-  size_t given() const { return args_.size() - takes_.size(); }
-  const std::vector<uint32_t>& takes() const { return takes_; }
-  // Of the results, the first go to the worker; the others are kept, here or by another task.
-  size_t returned() const { return rets_.size() - keeps_.size(); }
-  struct Kept {
-    uint32_t number = 0;
-    uint32_t takers = 0;
-    std::string holder;  // empty: here
-  };
-  const std::vector<Kept>& keeps() const { return keeps_; }
-  bool is_sending() const { return is_sending_; }
+  const PartEnds& ends() const { return ends_; }
   // It ends soon, and does not wait: a reactor may run it.
   bool is_quick() const;
   // Calls `done` once, here or on another thread. `run` lives until then.
@@ -73,7 +110,6 @@ class Part {
   TfStatus Build(const tensorflow::RegisterGraphRequest& request);
   TfStatus Optimize(const tensorflow::OptimizerOptions& options);
   TfStatus MakeProgram();
-  TfStatus ReadEnds(int nodes);
   TfStatus MakeKernel(const PropertiesPtr& properties, tensorflow::OpKernel** kernel);
   void DropKernel(tensorflow::OpKernel* kernel);
   bool IsShared(const std::string& op) const;
@@ -82,10 +118,7 @@ class Part {
 
   const Owner owner_;
   tensorflow::Device* device_ = nullptr;
-  std::vector<tensorflow::DataType> args_, rets_;
-  std::vector<uint32_t> takes_;  // by argument, from given() on
-  std::vector<Kept> keeps_;      // by result, from returned() on
-  bool is_sending_ = false;
+  PartEnds ends_;
   std::unique_ptr<tensorflow::FunctionLibraryDefinition> definitions_;
   std::unique_ptr<tensorflow::ProcessFunctionLibraryRuntime> libraries_;
   tensorflow::FunctionLibraryRuntime* library_ = nullptr;

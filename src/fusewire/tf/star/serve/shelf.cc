@@ -9,7 +9,6 @@
 #include <tensorflow/core/distributed_runtime/session_mgr.h>
 #include "fusewire/base/check.h"
 #include "fusewire/reactor/reactor.h"
-#include "fusewire/tf/peer/marks.h"
 
 namespace fusewire::tf {
 namespace {
@@ -84,12 +83,6 @@ Shelf::LeasePtr Shelf::Find(uint64_t id) {
   return reading.leases[id] = std::make_shared<const Lease>(found->second);
 }
 
-void Shelf::ForgetReadings() {
-  for (const auto& reading : readings_) {
-    reading->home->Post([reading] { reading->leases.clear(); });
-  }
-}
-
 // Parts are destroyed before the objects that they were made with.
 Shelf::~Shelf() {
   for (const auto& reading : readings_) {
@@ -123,7 +116,7 @@ void Shelf::Release(const std::string& session) {
   lock.Unlock();
   if (!has_ended) return;
   endings_.fetch_add(1, std::memory_order_release);
-  ForgetReadings();
+  for (const auto& reading : readings_) reading->home->Post([reading] { reading->leases.clear(); });
 }
 
 std::vector<std::string> Shelf::ReleaseEnded() {

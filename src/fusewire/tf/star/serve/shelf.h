@@ -61,7 +61,6 @@ class Shelf {
     std::unordered_map<uint64_t, LeasePtr> leases;
   };
   uint64_t Join(const std::string& session, const std::string& key) FUSEWIRE_REQUIRES(mutex_);
-  void ForgetReadings();
 
   tensorflow::WorkerEnv* const env_;
   EndThread ends_;  // a part's functions may have work in the task's pool, and their destructors wait for it

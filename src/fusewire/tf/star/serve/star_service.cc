@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/star/serve/star_service.h"
 
-#include <string>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
@@ -12,11 +11,9 @@
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"
+#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/marks.h"
-#include "fusewire/tf/peer/methods.h"
-#include "fusewire/tf/profile/trace.h"
-#include "fusewire/tf/star/serve/values.h"
-#include "fusewire/tf/star/words.h"
+#include "fusewire/tf/profile/profiler.h"
 
 namespace fusewire::tf {
 
@@ -48,7 +45,7 @@ class StarService::Incoming final : public rpc::RequestSink {
     if (run.is_traced) run_.collector = std::make_unique<tensorflow::StepStatsCollector>(&run_.stats);
     place_.device = lease_->part->device();
     landings_ = std::make_unique<TensorLandings>(sizes);
-    while (landings_->size() < lease_->part->given()) FUSEWIRE_TRY(landings_->Begin(&reader, place_));
+    while (landings_->size() < lease_->part->ends().given()) FUSEWIRE_TRY(landings_->Begin(&reader, place_));
     if (!reader.done()) return Status::Invalid("a request for a run with more than the part takes");
     return landings_->EndOfMessage();
   }
@@ -58,9 +55,9 @@ class StarService::Incoming final : public rpc::RequestSink {
   // After all tensors have landed. The first that can't be made, or does not match the part, is the run's error.
   TfStatus Finish(StepStore* store) {
     TF_RETURN_IF_ERROR(landings_->Finish(place_, &run_.args));
-    const std::vector<tensorflow::DataType>& types = part().args();
+    const std::vector<tensorflow::DataType>& types = part().ends().args();
     run_.args.resize(types.size());
-    TF_RETURN_IF_ERROR(store->Take(run_.step, part().takes(), part().given(), &run_.args));
+    TF_RETURN_IF_ERROR(store->Take(run_.step, part().ends().takes(), part().ends().given(), &run_.args));
     for (size_t i = 0; i < types.size(); ++i) {
       if (run_.args[i].dtype() != types[i])
         return absl::InvalidArgumentError("a tensor of another type than the part takes");
@@ -133,10 +130,7 @@ void StarService::Place(rpc::Request request, rpc::Reply reply) {
   GlobalCounters().Add(&Counters::calls_in);
   PlaceHead place;
   Status read = DecodePlaceHead(request.head, &place);
-  if (!read.ok()) {
-    reply.Send(std::move(read));
-    return;
-  }
+  if (!read.ok()) return reply.Send(std::move(read));
   // shared_ptr: TensorFlow's pool copies its closures.
   struct Placing {
     std::string session, fingerprint;
@@ -151,11 +145,9 @@ void StarService::Place(rpc::Request request, rpc::Reply reply) {
   env_->compute_pool->Schedule([this, placing] {
     tensorflow::RegisterGraphRequest part;
     bool has_part = !placing->body.empty();
-    if (has_part && !ParseProto(ConstBytes(), placing->body, &part)) {
-      AnswerPlaced(std::move(placing->reply), absl::InvalidArgumentError("the part is not a valid GraphDef"),
-                   Shelf::kNotHere);
-      return;
-    }
+    if (has_part && !ParseProto(ConstBytes(), placing->body, &part))
+      return AnswerPlaced(std::move(placing->reply), absl::InvalidArgumentError("the part is not a valid GraphDef"),
+                          Shelf::kNotHere);
     uint64_t id = Shelf::kNotHere;
     TfStatus placed = shelf_.Place(placing->session, placing->fingerprint, has_part ? &part : nullptr, &id);
     AnswerPlaced(std::move(placing->reply), placed, id);
@@ -169,24 +161,18 @@ void StarService::Run(rpc::Request request, rpc::Reply reply) {
   if (incoming == nullptr) {
     incoming = std::make_unique<Incoming>();
     Status read = incoming->Read(&shelf_, request.head, nullptr);
-    if (!read.ok()) {
-      reply.Send(std::move(read));
-      return;
-    }
+    if (!read.ok()) return reply.Send(std::move(read));
   }
   incoming->Begin(request.peer);
   TraceMe trace([&] { return incoming->Traced(); }, kTraceLevel);
   TfStatus ready = incoming->Finish(&store_);
-  if (!ready.ok()) {
-    incoming->Answer(&reply, ready);
-    return;
-  }
+  if (!ready.ok()) return incoming->Answer(&reply, ready);
   bool is_quick = incoming->part().is_quick();
-  if (is_quick && !incoming->part().is_sending()) {
+  if (is_quick && !incoming->part().ends().is_sending()) {
     incoming->part().Run(&incoming->run(), [&](const TfStatus& status) {
       TfStatus end = status;
       if (end.ok()) {
-        KeepResults(env_, incoming->part(), incoming->session(), &incoming->run(), &store_,
+        KeepResults(env_, incoming->part().ends(), incoming->session(), &incoming->run(), &store_,
                     [&end](const TfStatus& kept) { end = kept; });
       }
       incoming->Answer(&reply, end);
@@ -206,12 +192,9 @@ void StarService::Run(rpc::Request request, rpc::Reply reply) {
   });
   auto run = [this, running] {
     running->incoming->part().Run(&running->incoming->run(), [this, running](const TfStatus& status) {
-      if (!status.ok()) {
-        running->incoming->Answer(&running->reply, status);
-        return;
-      }
-      KeepResults(env_, running->incoming->part(), running->incoming->session(), &running->incoming->run(), &store_,
-                  [running](const TfStatus& kept) { running->incoming->Answer(&running->reply, kept); });
+      if (!status.ok()) return running->incoming->Answer(&running->reply, status);
+      KeepResults(env_, running->incoming->part().ends(), running->incoming->session(), &running->incoming->run(),
+                  &store_, [running](const TfStatus& kept) { running->incoming->Answer(&running->reply, kept); });
     });
   };
   if (is_quick) {
@@ -231,10 +214,7 @@ void StarService::Keep(rpc::Request request, rpc::Reply reply) {
   if (values == nullptr) {
     values = std::make_unique<IncomingValues>();
     Status read = values->Read(env_, request.head, nullptr);
-    if (!read.ok()) {
-      reply.Send(std::move(read));
-      return;
-    }
+    if (!read.ok()) return reply.Send(std::move(read));
   }
   const std::string session = values->session();
   TfStatus stored = values->Store(&store_);

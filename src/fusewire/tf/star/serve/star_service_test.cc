@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "fusewire/tf/bridge/status.h"
+#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/recorded_test.h"
 #include "fusewire/tf/peer/world_test.h"
 #include "fusewire/tf/star/serve/task_test.h"
-#include "fusewire/tf/star/words.h"
 
 #include <gtest/gtest.h>
 

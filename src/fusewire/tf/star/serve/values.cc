@@ -1,19 +1,15 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/star/serve/values.h"
 
-#include <atomic>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/distributed_runtime/session_mgr.h>
 #include "fusewire/base/check.h"
-#include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/marks.h"
-#include "fusewire/tf/peer/methods.h"
 #include "fusewire/tf/receive/step_context.h"
 
 namespace fusewire::tf {
@@ -86,16 +82,10 @@ TfStatus NoDataPort(const std::string& task) {
 void SendTo(tensorflow::WorkerEnv* env, const std::string& task, const std::string& session, KeepCall* call) {
   SessionPtr found;
   TfStatus status = env->session_mgr->WorkerSessionForSession(session, &found);
-  if (!status.ok()) {
-    call->Fail(status);
-    return;
-  }
+  if (!status.ok()) return call->Fail(status);
   Ways ways;
   status = FindWays(found->GetSharedWorkerCache(), task, &ways);
-  if (!status.ok() || ways.peer == nullptr) {
-    call->Fail(status.ok() ? NoDataPort(task) : status);
-    return;
-  }
+  if (!status.ok() || ways.peer == nullptr) return call->Fail(status.ok() ? NoDataPort(task) : status);
   ways.peer->Route(ways.side, [call, task](const TfStatus& routed, ChannelPtr channel) {
     if (routed.ok() && channel != nullptr) {
       call->Go(std::move(channel));
@@ -107,28 +97,25 @@ void SendTo(tensorflow::WorkerEnv* env, const std::string& task, const std::stri
 
 }  // namespace
 
-void KeepResults(tensorflow::WorkerEnv* env, const Part& part, const std::string& session, PartRun* run,
+void KeepResults(tensorflow::WorkerEnv* env, const PartEnds& ends, const std::string& session, PartRun* run,
                  StepStore* store, std::function<void(const TfStatus&)> done) {
   std::map<std::string, std::vector<KeptValue>> by_holder;
-  for (size_t i = 0; i < part.keeps().size(); ++i) {
-    const Part::Kept& kept = part.keeps()[i];
-    tensorflow::Tensor& result = run->rets[part.returned() + i];
+  for (size_t i = 0; i < ends.keeps().size(); ++i) {
+    const PartEnds::Kept& kept = ends.keeps()[i];
+    tensorflow::Tensor& result = run->rets[ends.returned() + i];
     by_holder[kept.holder].push_back(KeptValue{kept.number, kept.takers, std::move(result)});
   }
-  run->rets.resize(part.returned());
+  run->rets.resize(ends.returned());
   auto here = by_holder.find("");
   if (here != by_holder.end()) {
     store->Keep(run->step, session, std::move(here->second));
     by_holder.erase(here);
   }
-  if (by_holder.empty()) {
-    done(TfStatus());
-    return;
-  }
+  if (by_holder.empty()) return done(TfStatus());
   // shared_ptr: any of many ends may be the last.
-  auto ends = std::make_shared<KeptEnds>(by_holder.size(), std::move(done));
+  auto all = std::make_shared<KeptEnds>(by_holder.size(), std::move(done));
   for (auto& holder : by_holder) {
-    auto* call = new KeepCall(session, run->step, [ends](const TfStatus& status) { ends->One(status); });
+    auto* call = new KeepCall(session, run->step, [all](const TfStatus& status) { all->One(status); });
     TfStatus added;
     for (const KeptValue& value : holder.second) {
       if (added.ok()) added = call->Add(value);

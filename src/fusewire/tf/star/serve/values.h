@@ -60,7 +60,7 @@ class StepStore {
 };
 
 // Takes the kept results from `run`, and leaves those for the worker. Calls `done` once: here, if all stay here.
-void KeepResults(tensorflow::WorkerEnv* env, const Part& part, const std::string& session, PartRun* run,
+void KeepResults(tensorflow::WorkerEnv* env, const PartEnds& ends, const std::string& session, PartRun* run,
                  StepStore* store, std::function<void(const TfStatus&)> done);
 
 // Values that another parameter server sends.

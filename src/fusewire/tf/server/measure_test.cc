@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/tf/peer/measure.h"
+#include "fusewire/tf/server/inquiry.h"
 
 #include <memory>
 #include <string>

@@ -1,13 +1,35 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The reference: one element after the other, as a reader would do it by hand.
+// For tests: the reference of the vector kernels: one element after the other, as a reader would do it by hand.
+// Home: any thread, pure functions. Fails: with null, if a type has no such operation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
-#include "fusewire/collective/kernels/find_kernel.h"
-#include "fusewire/collective/kernels/halves.h"
 #include "fusewire/collective/kernels/levels.h"
 
-namespace fusewire::collective {
-namespace {
+namespace fusewire::collective::scalar {
+
+inline uint32_t BitsOf(float value) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+inline float FloatOf(uint32_t bits) {
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+inline float Bf16ToFloat(uint16_t half) { return FloatOf(static_cast<uint32_t>(half) << 16); }
+
+inline uint16_t FloatToBf16(float value) {
+  const uint32_t bits = BitsOf(value);
+  if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>((bits >> 16) | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
 
 // Reads and writes one element; arrays need no alignment.
 template <class T>
@@ -78,7 +100,7 @@ void Reduce(const ReduceCall& call) {
   }
 }
 
-// For find_kernel.h.
+// For levels.h.
 struct OneByOne {
   template <class T>
   using Number = Plain<T>;
@@ -91,8 +113,6 @@ struct OneByOne {
   }
 };
 
-}  // namespace
+inline ReduceKernel Find(Op op, Type type) { return KernelFinder<OneByOne>::Find(op, type); }
 
-ReduceKernel FindScalar(Op op, Type type) { return KernelFinder<OneByOne>::Find(op, type); }
-
-}  // namespace fusewire::collective
+}  // namespace fusewire::collective::scalar
