@@ -9,7 +9,8 @@ import difflib
 import os
 from collections.abc import Iterator, Mapping
 
-SERVER, IMPORT, COLLECTIVE, HOROVOD, BUILD, TOOLS = "server", "import", "collective", "horovod", "build", "tools"
+SERVER, IMPORT, COLLECTIVE, HOROVOD = "server", "import", "collective", "horovod"
+TORCH, BUILD, TOOLS = "torch", "build", "tools"
 WHERE = {
     SERVER: "by the plug-in, when a server is created",
     IMPORT: "once both `fusewire` and `tensorflow` are imported",
@@ -17,6 +18,7 @@ WHERE = {
     "[PyTorch's backend](torch.md), and [JAX](jax.md) where JAX names the ranks, read all of them but the rank and the "
     "addresses",
     HOROVOD: "by `import fusewire`",
+    TORCH: "by `import fusewire.torch`",
     BUILD: "by `pip install`, when it builds the plug-in",
     TOOLS: "by the scripts of a clone, `make ...`",
 }
@@ -225,6 +227,14 @@ SETTINGS = (
         "1: `import horovod.tensorflow` and the like import `fusewire.horovod`, if Horovod itself is not installed; "
         "`force`: also if it is",
         HOROVOD,
+    ),
+    Setting(
+        "FUSEWIRE_TORCH_REPLACES",
+        "none",
+        "`gloo`: groups for which a PyTorch program names gloo, or no backend on CPUs, go over Fusewire; "
+        "`-m fusewire.torch program.py` does the same for a program that does not import it, see "
+        "[torch.md](torch.md#a-program-that-asks-for-gloo)",
+        TORCH,
     ),
     Setting(
         "FUSEWIRE_TENSORFLOW",
