@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Runs torch's own suite of collectives, which is part of its wheel, over a backend.
 
-    python tests/torch/run_distributed_suite.py fusewire --out fusewire.json      or gloo, replaced; --only WORD, --ranks 3
+    python tests/torch/run_distributed_suite.py fusewire --out fusewire.json      or gloo, or replaced; --only WORD
 
 The suite names the backends that it knows by hand. Here fusewire counts as one that can do all that gloo can: its name
 compares equal to "gloo" too, so every test that gloo passes runs. Where a test asks for a gloo group by its name, it
