@@ -42,15 +42,7 @@ class Rank:
             self._watch.listen()
         self._end = member.endpoint._owns(self, _close, member, self._calls, self._flights, self._watch, about)
 
-    def _do(
-        self,
-        name: str,
-        opts: Any,
-        made: "Made",
-        result: Any,
-        about: Sequence[Any],
-        what: recorder.What,
-    ) -> Any:
+    def _do(self, name: str, opts: Any, made: "Made", result: Any, about: Sequence[Any], what: recorder.What) -> Any:
         """Runs it, or starts it if opts.asyncOp. `about`: the tensors that the profiler shows. `what`: for the flight
         recorder."""
         self._live()

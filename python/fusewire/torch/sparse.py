@@ -3,6 +3,7 @@
 the group may run between them."""
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,7 +59,7 @@ def all_reduce(tensors: Sequence[Any], op: Any, group: Any, rank: int, size: int
                     f"{int(shapes[other, 1])}; pass the same shape at all ranks"
                 )
         rows = shapes[:, 0].tolist()
-        row = mine.values()[:1].numel() if mine._nnz() else _numbers_of_row(mine)
+        row = math.prod(mine.values().shape[1:])
         indices = gather(mine.indices().t(), [count * dims for count in rows])
         values = gather(mine.values(), [count * row for count in rows])
         total = torch.sparse_coo_tensor(
@@ -68,10 +69,3 @@ def all_reduce(tensors: Sequence[Any], op: Any, group: Any, rank: int, size: int
             total = total / (size * len(tensors))
         for tensor in tensors:
             tensor.copy_(total)
-
-
-def _numbers_of_row(tensor: Any) -> int:
-    row = 1
-    for length in tensor.values().shape[1:]:
-        row *= length
-    return row

@@ -51,11 +51,7 @@ class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):  # type: 
 
 
 def broadcast_object(
-    obj: Any,
-    root_rank: int = 0,
-    session: Any = None,
-    name: str | None = None,
-    process_set: Any = global_process_set,
+    obj: Any, root_rank: int = 0, session: Any = None, name: str | None = None, process_set: Any = global_process_set
 ) -> Any:
     """Sends an object that can be pickled from the root to all ranks. The ranks must trust the root: unpickling can run
     code."""
