@@ -296,15 +296,15 @@ class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):  # type: 
     """Sets all variables to the root's when a TensorFlow 1 session begins, including those restored from a
     checkpoint."""
 
-    def __init__(self, root_rank: int = 0) -> None:
+    def __init__(self, root_rank: int = 0, group: Finder = collective.world) -> None:
         super().__init__()
-        self._root_rank, self._operation = root_rank, None
+        self._root_rank, self._group, self.bcast_op = root_rank, group, None
 
     def begin(self) -> None:
-        self._operation = broadcast_global_variables(self._root_rank)
+        self.bcast_op = broadcast_variables(tf.compat.v1.global_variables(), self._root_rank, group=self._group)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        session.run(self._operation)
+        session.run(self.bcast_op)
 
 
 # ---- training ----

@@ -16,10 +16,10 @@ from torch._C import _distributed_c10d as c10d
 from fusewire._native import forks, library
 from fusewire.torch import dumps, profiling, recorder
 from fusewire.torch.bootstrap import Membership, join
+from fusewire.torch.calls import Made, memory_of, readable
 from fusewire.torch.collectives import Collectives
 from fusewire.torch.messages import wrong_size
 from fusewire.torch.rank import nanoseconds_of
-from fusewire.torch.tensors import Made, memory_of, readable
 from fusewire.torch.work import AnyFlight, Flight, MessageFlight
 
 NAME = "fusewire"

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from fusewire.torch import calls
+from fusewire.torch.calls import ALL_GATHER, Call
 from fusewire.torch.elements import ELEMENTS
 
 _KEYS = 1 << 62  # ours; no other operation of a group has a key
@@ -37,17 +37,11 @@ def all_reduce(tensors: Sequence[Any], op: Any, group: Any, rank: int, size: int
         keys = iter(range(_KEYS + 4 * number, _KEYS + 4 * number + 4))
 
         def gather(source: Any, counts: list[int]) -> Any:
-            each = ELEMENTS[source.dtype]
+            each = ELEMENTS[source.dtype].each
             target = torch.empty(sum(counts), dtype=source.dtype)
-            source = source.contiguous()
-            calls.Call(
-                calls.ALL_GATHER,
-                each.type,
-                [count * each.each for count in counts],
-                sources=[(source.data_ptr(), source.numel() * each.bytes)],
-                targets=[(target.data_ptr(), target.numel() * each.bytes)],
-                key=next(keys),
-            ).run(group, timeout_ns)
+            numbers = [count * each for count in counts]
+            call = Call(ALL_GATHER, numbers, sources=[source.contiguous()], targets=[target], key=next(keys))
+            call.run(group, timeout_ns)
             return target
 
         shapes = gather(shape, [shape.numel()] * size).view(size, -1)
