@@ -101,8 +101,7 @@ def examine() -> list[Check]:
     checks += [*check_settings(os.environ), *check_cores(os.environ), check_memory(), check_files()]
     checks += [check_backlog(), check_temporary(), check_glibc(), check_localhost(), check_host_name()]
     checks += [*check_tf_config(os.environ), *check_endpoint_map(os.environ)]
-    checks += [Check(*row) for row in network.rows(os.environ)]
-    return checks
+    return [*checks, *network.checks(os.environ)]
 
 
 @dataclasses.dataclass(frozen=True)
