@@ -277,7 +277,7 @@ def test_settings_with_their_origin():
 
 def network(**environment: str) -> dict[str, tuple[str, str, str]]:
     """{setting: (status, value, fix)}."""
-    return {one.name.removeprefix("network: "): (one.status, one.value, one.fix) for one in checks(environment)}
+    return {one.name.removeprefix("network: "): [one.status, one.value, one.fix] for one in checks(environment)}
 
 
 LOOPBACK_TASK = '{"cluster": {"ps": ["127.0.0.1:2222"]}, "task": {"type": "ps", "index": 0}}'

@@ -6,27 +6,16 @@ import contextlib
 import json
 import re
 import socket
-import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fusewire import machine, settings
-from fusewire.cli import ours_of, printable
+from fusewire.cli import printable
+from fusewire.doctor import child
 from fusewire.doctor.report import FAIL, NOTE, OK, WARN, Check
 from fusewire.tf import plugin
 
 PORTS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
-CHILD_S = 90  # on a slow disk, TensorFlow takes half of this to start
-LISTENING_ADDRESS = """
-import json
-import sys
-from fusewire import p2p
-
-try:
-    print(json.dumps([p2p.listening_address(sys.argv[1]), ""]))
-except p2p.Error as error:
-    print(json.dumps([None, str(error)]))
-"""
 BOTH_WIRES = "over UCX, two ports are used"
 
 
@@ -106,32 +95,13 @@ def _bind(environment: Mapping[str, str], host: str | None, hosts: list[str]) ->
     return place, Check(name, OK, f"{origin}: {where}")
 
 
-class ChildError(Exception):
-    """A child process has not said what it was to say."""
-
-
-def said_by_child(code: str, *arguments: str, environment: Mapping[str, str] | None = None) -> list[Any]:
-    """What Python code prints, a JSON value in each line. A process of its own runs it: the libraries that it loads may
-    be what is broken. ChildError."""
-    try:
-        done = subprocess.run(
-            ours_of(code, *arguments), env=environment, capture_output=True, text=True, timeout=CHILD_S, check=False
-        )
-        said = [json.loads(line) for line in done.stdout.splitlines()]
-    except (subprocess.TimeoutExpired, ValueError) as error:
-        raise ChildError(f" {error}") from error
-    if done.returncode != 0:
-        raise ChildError("\n" + "\n".join(done.stderr.strip().splitlines()[-3:]))
-    return said
-
-
 def _listening_address(asked: str) -> tuple[str | None, str]:
     """(the address in numbers, None if there is none; why, "" if the library can't be asked)."""
     try:
-        [(place, error)] = said_by_child(LISTENING_ADDRESS, asked)
-    except ChildError:
+        [(works, said)] = child.tried(("listening_address", asked))
+    except child.ChildError:
         return None, ""
-    return place, error
+    return (said, "") if works else (None, said)
 
 
 def _ports(environment: Mapping[str, str], place: str | None) -> tuple[int, Check]:
