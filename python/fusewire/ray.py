@@ -36,7 +36,6 @@ from fusewire.launch.remote import Remote, await_answers
 from fusewire.pages import with_page
 
 SILENCE_S = 30.0
-CALL_S = 60.0
 
 
 class JobError(RuntimeError):

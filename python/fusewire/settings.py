@@ -9,7 +9,9 @@ import difflib
 import os
 from collections.abc import Iterator, Mapping
 
-SERVER, IMPORT, COLLECTIVE, HOROVOD, BUILD, TOOLS = "server", "import", "collective", "horovod", "build", "tools"
+SERVER, IMPORT, COLLECTIVE, HOROVOD = "server", "import", "collective", "horovod"
+TORCH, BUILD, TOOLS = "torch", "build", "tools"
+BOTH = f"{SERVER}, {COLLECTIVE}"
 WHERE = {
     SERVER: "by the plug-in, when a server is created",
     IMPORT: "once both `fusewire` and `tensorflow` are imported",
@@ -17,6 +19,7 @@ WHERE = {
     "[PyTorch's backend](torch.md), and [JAX](jax.md) where JAX names the ranks, read all of them but the rank and the "
     "addresses",
     HOROVOD: "by `import fusewire`",
+    TORCH: "by `import fusewire.torch`",
     BUILD: "by `pip install`, when it builds the plug-in",
     TOOLS: "by the scripts of a clone, `make ...`",
 }
@@ -96,7 +99,7 @@ SETTINGS = (
         "transport of the data: `auto`, `tcp`, `shm` or `ucx` (also `rdma`); `auto` uses shared memory "
         "between tasks of one machine and user where possible, RDMA where both tasks have a device, and TCP otherwise; "
         "`ucx` uses UCX with all tasks that have the same setting, see UCX_TLS",
-        f"{SERVER}, {COLLECTIVE}",
+        BOTH,
     ),
     Setting(
         "NETWORK_MAX_CONNECTION_TIMEOUT",
@@ -117,7 +120,7 @@ SETTINGS = (
         "address, name, interface (`eth0`) or network (`10.0.0.0/8`) on which a server's data port listens, `*` for "
         "every interface; by default it listens on loopback if all tasks of the cluster are there, else on the task's "
         "own address, else, with a warning, on every interface; see [network.md](network.md)",
-        f"{SERVER}, {COLLECTIVE}",
+        BOTH,
     ),
     Setting(
         "FUSEWIRE_PORTS",
@@ -144,7 +147,7 @@ SETTINGS = (
         "none",
         "secret shared by all tasks of a cluster, at least 16 bytes; a connection that can't prove knowledge of it is "
         "refused; `fusewire run` makes one for each run if neither this variable nor the next is set at all",
-        f"{SERVER}, {COLLECTIVE}",
+        BOTH,
         "",
         True,
     ),
@@ -153,49 +156,47 @@ SETTINGS = (
         "none",
         "file with that secret, one line, in place of FUSEWIRE_SECRET; it belongs to this user or to root, and others "
         "can't read it; see [trust.md](trust.md#the-secret)",
-        f"{SERVER}, {COLLECTIVE}",
+        BOTH,
     ),
     Setting(
         "FUSEWIRE_TLS_CERT",
         "none",
         "this task's certificate, a file in PEM: with it, all data that leaves the machine goes over TLS 1.3, and both "
         "ends show a certificate; see [trust.md](trust.md)",
-        f"{SERVER}, {COLLECTIVE}",
+        BOTH,
     ),
     Setting(
         "FUSEWIRE_TLS_KEY",
         "none",
         "key of that certificate, a file in PEM without a password",
-        f"{SERVER}, {COLLECTIVE}",
+        BOTH,
     ),
     Setting(
         "FUSEWIRE_TLS_CA",
         "none",
         "authorities whose certificates peers must have, a file in PEM",
-        f"{SERVER}, {COLLECTIVE}",
+        BOTH,
     ),
-    Setting(
-        "FUSEWIRE_TLS_NAME", "none", "a name that the certificate of every peer must have", f"{SERVER}, {COLLECTIVE}"
-    ),
+    Setting("FUSEWIRE_TLS_NAME", "none", "a name that the certificate of every peer must have", BOTH),
     Setting(
         "FUSEWIRE_CHECKSUM",
         "0",
         "1: all data that leaves the machine has a checksum, and a changed byte ends its connection; the same at all "
         "tasks; TLS does more",
-        f"{SERVER}, {COLLECTIVE}",
+        BOTH,
     ),
     Setting(
         "FUSEWIRE_CLUSTER",
         "none",
         "name of the cluster; tasks of a cluster with another name are refused",
-        f"{SERVER}, {COLLECTIVE}",
+        BOTH,
     ),
     Setting(
         "FUSEWIRE_STATUS",
         "loopback",
         "where a process with servers, or a rank, answers about itself ([seeing.md](seeing.md)): `off`, `loopback` (a "
         "free port there, which `fusewire top` finds), or `ADDRESS:PORT`; beyond loopback it needs FUSEWIRE_SECRET",
-        f"{SERVER}, {COLLECTIVE}",
+        BOTH,
     ),
     Setting(
         "XDG_RUNTIME_DIR",
@@ -225,6 +226,14 @@ SETTINGS = (
         "1: `import horovod.tensorflow` and the like import `fusewire.horovod`, if Horovod itself is not installed; "
         "`force`: also if it is",
         HOROVOD,
+    ),
+    Setting(
+        "FUSEWIRE_TORCH_REPLACES",
+        "none",
+        "`gloo`: groups for which a PyTorch program names gloo, or no backend on CPUs, go over Fusewire; "
+        "`-m fusewire.torch program.py` does the same for a program that does not import it, see "
+        "[torch.md](torch.md#a-program-that-asks-for-gloo)",
+        TORCH,
     ),
     Setting(
         "FUSEWIRE_TENSORFLOW",

@@ -15,7 +15,7 @@ from conftest import FUSEWIRE, clean_environment, run_to_end
 
 import fusewire
 from fusewire.doctor import doctor
-from fusewire.doctor.network import rows
+from fusewire.doctor.network import checks
 
 
 def report_of(done) -> dict[str, dict[str, str]]:
@@ -277,7 +277,7 @@ def test_settings_with_their_origin():
 
 def network(**environment: str) -> dict[str, tuple[str, str, str]]:
     """{setting: (status, value, fix)}."""
-    return {name.removeprefix("network: "): row for name, *row in rows(environment)}
+    return {one.name.removeprefix("network: "): [one.status, one.value, one.fix] for one in checks(environment)}
 
 
 LOOPBACK_TASK = '{"cluster": {"ps": ["127.0.0.1:2222"]}, "task": {"type": "ps", "index": 0}}'

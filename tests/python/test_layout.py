@@ -34,7 +34,12 @@ ARROWS = {
     "__main__": {"doctor", "explain", "inspect", "launch", "tf", "tune"},
 }
 # Those that begin a process of their own do so as any program would.
-PROGRAMS = {"fusewire.launch.program", "fusewire.doctor.selftest", "fusewire.collective.tune"}
+PROGRAMS = {
+    "fusewire.launch.program",
+    "fusewire.doctor.selftest",
+    "fusewire.collective.tune",
+    "fusewire.torch.__main__",
+}
 USES_TENSORFLOW = {"fusewire.collective.tensorflow", "fusewire.collective.keras"}
 OF_TENSORFLOW, OF_TORCH = ("fusewire.horovod.tensorflow", "fusewire.horovod.keras"), ("fusewire.horovod.torch",)
 

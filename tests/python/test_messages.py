@@ -63,7 +63,7 @@ def test_each_check_of_the_doctor_has_its_page():
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Check" and len(node.args) == 4:
             names.add(node.args[0].value)
     assert {"ulimit -n", "TF_CONFIG", "wires", "endpoint map", "protection", "secret"} <= names
-    for name in names | {row[0] for row in network.rows({})}:
+    for name in names | {check.name for check in network.checks({})}:
         check(pages.page_of_check(name))
     assert doctor.Check("localhost", doctor.OK, "127.0.0.1").page == ""
 

@@ -1,11 +1,12 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Runs torch's own suite of collectives, which is part of its wheel, over a backend.
 
-    python tests/torch/run_distributed_suite.py fusewire --out fusewire.json      or gloo; --only WORD, --ranks 3
+    python tests/torch/run_distributed_suite.py fusewire --out fusewire.json      or gloo, or replaced; --only WORD
 
 The suite names the backends that it knows by hand. Here fusewire counts as one that can do all that gloo can: its name
 compares equal to "gloo" too, so every test that gloo passes runs. Where a test asks for a gloo group by its name, it
-gets one of fusewire. Processes are forked, not spawned: each test then takes a second less.
+gets one of fusewire. "replaced" is gloo with fusewire in its place, as -m fusewire.torch puts it there; only the names
+of the profiler's events are changed for it. Processes are forked, not spawned: each test then takes a second less.
 """
 
 import argparse
@@ -46,10 +47,31 @@ class Environment(dict):
 REAL = os.environ
 
 
+def replace() -> None:
+    """Puts fusewire in gloo's place."""
+    import torch
+
+    import fusewire.torch
+    from fusewire.torch import profiling
+
+    def begin(name: str, tensors: Any) -> list[Any] | None:
+        if not profiling.is_on():
+            return None
+        event = torch._C._profiler._RecordFunctionFast(f"gloo:{name}", list(tensors))
+        event.__enter__()
+        return [event]
+
+    profiling.begin = begin
+    fusewire.torch.replace_gloo()
+
+
 def suite_of(backend: str, ranks: int, folder: str) -> type:
     """The class of all tests."""
     for name in ("barrier", "test_dir", "init_dir"):
         os.makedirs(os.path.join(folder, name), exist_ok=True)
+    if backend == "replaced":
+        backend = "gloo"
+        replace()
     os.environ.update(BACKEND=backend, WORLD_SIZE=str(ranks), TEMP_DIR=folder, OMP_NUM_THREADS="1")
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 
@@ -125,7 +147,7 @@ out = os.devnull
 def main() -> int:
     global out
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("backend", choices=("fusewire", "gloo"))
+    parser.add_argument("backend", choices=("fusewire", "gloo", "replaced"))
     parser.add_argument("--ranks", type=int, default=3)
     parser.add_argument("--only", action="append", default=[], metavar="WORD", help="tests whose name contains it")
     parser.add_argument("--exactly", metavar="FILE", help="a list of tests, one a line")

@@ -101,7 +101,7 @@ def test_a_receive_from_a_rank_that_dies_fails(meets):
     """Also if the two had nothing to do with each other before."""
     kinds, words, seconds = run_ranks(dies_before_it_sends, 2, meets, killed=(1,))[0]
     assert "receive from rank 1 with tag 0" in words
-    assert "DistNetworkError" in kinds
+    assert "DistNetworkError" in kinds, words
     assert seconds < DIES_WITHIN_S
 
 

@@ -91,14 +91,7 @@ def init(
 
     def make(group_name: str, its_table: str | None, arena: bool) -> Group:
         return Group.make(
-            endpoint,
-            group_name,
-            members,
-            rank,
-            reproducible=reproducible,
-            hosts=hosts,
-            table=its_table,
-            arena=arena,
+            endpoint, group_name, members, rank, reproducible=reproducible, hosts=hosts, table=its_table, arena=arena
         )
 
     try:
@@ -198,9 +191,7 @@ def _initialized() -> _World:
 # ---- the methods of world(), as functions ----
 
 
-def _of_world(
-    method: Callable[Concatenate[Group, _Parameters], _Result],
-) -> Callable[_Parameters, _Result]:
+def _of_world(method: Callable[Concatenate[Group, _Parameters], _Result]) -> Callable[_Parameters, _Result]:
     """The function that calls this method of world(). It has the method's description, parameters and types."""
 
     def function(*arguments: _Parameters.args, **named: _Parameters.kwargs) -> _Result:

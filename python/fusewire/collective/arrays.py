@@ -1,6 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Arrays as collectives see them: address, type and shape; how rows are divided among ranks and merged."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,20 +38,12 @@ class Array:
 
     @property
     def size(self) -> int:
-        size = 1
-        for length in self.shape:
-            size *= length
-        return size
+        return math.prod(self.shape)
 
     @property
     def row(self) -> int:
         """The number of elements in one row."""
-        if not self.shape:
-            return 1
-        row = 1
-        for length in self.shape[1:]:
-            row *= length
-        return row
+        return math.prod(self.shape[1:])
 
     def place(self) -> tuple[int, int]:
         """Its address and bytes."""

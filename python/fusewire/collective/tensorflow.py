@@ -82,9 +82,19 @@ def _run(function: Callable[..., Any], tensors: Sequence[Any], types: Sequence[A
     return list(tf.nest.flatten(tf.numpy_function(function, list(tensors), list(types), name=name)))
 
 
+def _on_array(value: Any, function: Callable[[Any], Any], name: str) -> Any:
+    """function(the tensor's array)"""
+    return _call(lambda array: [function(array)], [value], [value.dtype], name)[0]
+
+
 def _shaped(result: Any, shape: Any) -> Any:
     result.set_shape(shape)
     return result
+
+
+def _with_rows(result: Any, like: Any) -> Any:
+    """The result has any number of rows of this tensor's shape."""
+    return _shaped(result, [None, *like.shape[1:]] if like.shape.rank else None)
 
 
 def allreduce(tensor: Any, op: int = Average, name: str | None = None, *, group: Finder = collective.world) -> Any:
@@ -174,17 +184,13 @@ def reduce_scatter(tensor: Any, op: int = Average, name: str | None = None, *, g
     one more. The gradient is Horovod's: the gradients of all shares, with Sum times the number of ranks."""
 
     def reduced(value: Any) -> Any:
-        def function(array: Any) -> Any:
-            return [group().reduce_scatter(array, op, name)]
-
-        result = _call(function, [value], [value.dtype], "fusewire_reduce_scatter")[0]
-        result = _shaped(result, [None, *value.shape[1:]] if value.shape.rank else None)
+        result = _on_array(value, lambda array: group().reduce_scatter(array, op, name), "fusewire_reduce_scatter")
 
         def gradient(upstream: Any) -> Any:
             rows = allgather(upstream, _named(name, "gradient"), group=group)
             return rows * tf.cast(size_of(group), rows.dtype) if op == Sum else rows
 
-        return result, gradient
+        return _with_rows(result, value), gradient
 
     return tf.custom_gradient(reduced)(tf.convert_to_tensor(tensor))
 
@@ -199,14 +205,13 @@ def broadcast(tensor: Any, root_rank: int, name: str | None = None, *, group: Fi
     average of those of all ranks."""
 
     def sent(value: Any) -> Any:
-        def function(array: Any) -> Any:
-            return [group().broadcast(array, root_rank, name)]
+        result = _on_array(value, lambda array: group().broadcast(array, root_rank, name), "fusewire_broadcast")
 
         def gradient(upstream: Any) -> Any:
             mean = allreduce(upstream, Average, _named(name, "gradient"), group=group)
             return mean if group().rank() == root_rank else tf.zeros_like(mean)
 
-        return _shaped(_call(function, [value], [value.dtype], "fusewire_broadcast")[0], value.shape), gradient
+        return _shaped(result, value.shape), gradient
 
     return tf.custom_gradient(sent)(tf.convert_to_tensor(tensor))
 
@@ -216,8 +221,7 @@ def allgather(tensor: Any, name: str | None = None, *, group: Finder = collectiv
     the average of those of all ranks."""
 
     def gathered(value: Any) -> Any:
-        def function(array: Any) -> Any:
-            return [group().allgather(array, name)]
+        result = _on_array(value, lambda array: group().allgather(array, name), "fusewire_allgather")
 
         def gradient(upstream: Any) -> Any:
             mean = allreduce(upstream, Average, _named(name, "gradient"), group=group)
@@ -227,8 +231,7 @@ def allgather(tensor: Any, name: str | None = None, *, group: Finder = collectiv
             mine = mean[tf.reduce_sum(counts[:place]) : tf.reduce_sum(counts[: place + 1])]
             return tf.reshape(mine, tf.shape(value))
 
-        result = _call(function, [value], [value.dtype], "fusewire_allgather")[0]
-        return _shaped(result, [None, *value.shape[1:]] if value.shape.rank else None), gradient
+        return _with_rows(result, value), gradient
 
     return tf.custom_gradient(gathered)(tf.convert_to_tensor(tensor))
 
@@ -253,7 +256,7 @@ def alltoall(tensor: Any, splits: Any = None, name: str | None = None, *, group:
                 return alltoall(upstream, None, _named(name, "gradient"), group=group)
             return alltoall(upstream, received, _named(name, "gradient"), group=group)[0]
 
-        return _shaped(result, [None, *value.shape[1:]] if value.shape.rank else None), gradient
+        return _with_rows(result, value), gradient
 
     result = tf.custom_gradient(exchanged)(tf.convert_to_tensor(tensor))
     return result if splits is None else (result, tf.cast(counts[-1], splits.dtype))
@@ -296,15 +299,15 @@ class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):  # type: 
     """Sets all variables to the root's when a TensorFlow 1 session begins, including those restored from a
     checkpoint."""
 
-    def __init__(self, root_rank: int = 0) -> None:
+    def __init__(self, root_rank: int = 0, group: Finder = collective.world) -> None:
         super().__init__()
-        self._root_rank, self._operation = root_rank, None
+        self._root_rank, self._group, self.bcast_op = root_rank, group, None
 
     def begin(self) -> None:
-        self._operation = broadcast_global_variables(self._root_rank)
+        self.bcast_op = broadcast_variables(tf.compat.v1.global_variables(), self._root_rank, group=self._group)
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        session.run(self._operation)
+        session.run(self.bcast_op)
 
 
 # ---- training ----

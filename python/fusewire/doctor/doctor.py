@@ -15,9 +15,7 @@ import pathlib
 import platform
 import re
 import resource
-import signal
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -25,8 +23,9 @@ from typing import Any
 
 from fusewire import machine, settings
 from fusewire.cli import USAGE_ERROR, ours, printable, seconds
-from fusewire.doctor import network, survey
-from fusewire.doctor.network import CHILD_S, ChildError, addresses_of, said_by_child
+from fusewire.doctor import child, network, survey
+from fusewire.doctor.child import ChildError
+from fusewire.doctor.network import addresses_of
 from fusewire.doctor.report import FAIL, NOTE, OK, WARN, Check, show
 from fusewire.pages import with_page
 from fusewire.secret import MAKE, SECRET, SECRET_FILE, SecretError, secret_of_environment
@@ -101,14 +100,12 @@ def examine() -> list[Check]:
     checks += [*check_settings(os.environ), *check_cores(os.environ), check_memory(), check_files()]
     checks += [check_backlog(), check_temporary(), check_glibc(), check_localhost(), check_host_name()]
     checks += [*check_tf_config(os.environ), *check_endpoint_map(os.environ)]
-    checks += [Check(*row) for row in network.rows(os.environ)]
-    return checks
+    return [*checks, *network.checks(os.environ)]
 
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """The result of the self-test. facts: all that it reported; end: how it failed, or ""; tail: its last error
-    lines."""
+    """The result of the self-test. facts: all that it reported; end and tail: as in child.Said."""
 
     facts: Mapping[str, Any]
     end: str = ""
@@ -118,24 +115,8 @@ class Report:
 def self_test() -> Report:
     if importlib.util.find_spec("tensorflow") is None:
         return Report({})
-    command = ours("fusewire.doctor.selftest")
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "1"}
-    try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=CHILD_S, check=False)
-        out, error, status = done.stdout, done.stderr, done.returncode
-    except subprocess.TimeoutExpired as late:
-        out, error = (text.decode(errors="replace") if text else "" for text in (late.stdout, late.stderr))
-        status = None
-    facts: dict[str, Any] = {}
-    for line in out.splitlines():
-        if line.startswith("{"):
-            facts |= json.loads(line)
-    tail = "\n".join(error.strip().splitlines()[-5:])
-    if status is None:
-        return Report(facts, f"did not end within {CHILD_S} s", tail)
-    if status < 0:
-        return Report(facts, f"was ended by {signal.Signals(-status).name}", tail)
-    return Report(facts, f"ended with exit code {status}" if status else "", tail)
+    said = child.run(ours("fusewire.doctor.selftest"), {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "1"})
+    return Report({name: fact for facts in said.values for name, fact in facts.items()}, said.end, said.tail)
 
 
 def check_python() -> Check:
@@ -222,24 +203,16 @@ def is_shared(facts: Mapping[str, Any]) -> bool:
     return bool(facts["counts"].get("shared_bytes_out", 0) > 0)
 
 
-TRY_WIRES = """
-import json
-from fusewire import p2p
-
-for wire in ("tcp", "shm", "ucx"):
-    try:
-        print(json.dumps([wire, True, p2p.try_wire(wire)]))
-    except p2p.Error as error:
-        print(json.dumps([wire, False, str(error)]))
-"""
+WIRES = ("tcp", "shm", "ucx")
 
 
 def check_wires(environment: Mapping[str, str]) -> Check:
     """Tries each transport, in a separate process because third-party libraries are loaded for it."""
     try:
-        tried = {wire: (works, text) for wire, works, text in said_by_child(TRY_WIRES, environment=environment)}
+        all_tried = child.tried(*(("try_wire", wire) for wire in WIRES), environment=environment)
     except ChildError as error:
-        return Check("wires", WARN, f"could not be tested:{error}", plugin.reinstall_command())
+        return Check("wires", WARN, f"could not be tested: {error}", plugin.reinstall_command())
+    tried = dict(zip(WIRES, all_tried, strict=True))
     wanted = settings.named("FUSEWIRE_TRANSPORT").value(environment)[0].replace("rdma", "ucx")
     rdma = tried["ucx"][0] and "no RDMA" not in tried["ucx"][1]
     used = f"{wanted}, set by FUSEWIRE_TRANSPORT"
@@ -257,17 +230,6 @@ def check_wires(environment: Mapping[str, str]) -> Check:
     return Check("wires", OK, value)
 
 
-TRY_TLS = """
-import json
-from fusewire import p2p
-
-try:
-    print(json.dumps([True, p2p.try_tls(p2p.Tls.of_environment())]))
-except (p2p.Error, ValueError) as error:
-    print(json.dumps([False, str(error)]))
-"""
-
-
 def check_protection(environment: Mapping[str, str]) -> Check:
     """Reads the certificates as a server would, in a separate process because OpenSSL is loaded for it."""
     if not any(environment.get(name) for name in (*settings.TLS_FILES, "FUSEWIRE_TLS_NAME")):
@@ -275,9 +237,9 @@ def check_protection(environment: Mapping[str, str]) -> Check:
         value = "no TLS; checksums" if checked else "no TLS and no checksums: the network is trusted"
         return Check("protection", OK, value)
     try:
-        [(works, text)] = said_by_child(TRY_TLS, environment=environment)
+        [(works, text)] = child.tried(("try_tls",), environment=environment)
     except ChildError as error:
-        return Check("protection", WARN, f"TLS could not be tested:{error}", plugin.reinstall_command())
+        return Check("protection", WARN, f"TLS could not be tested: {error}", plugin.reinstall_command())
     if not works:
         return Check("protection", FAIL, f"TLS: {text}", "fix the file or the setting that it names")
     if settings.is_disabled():

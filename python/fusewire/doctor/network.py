@@ -6,33 +6,21 @@ import contextlib
 import json
 import re
 import socket
-import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fusewire import machine, settings
-from fusewire.cli import ours_of, printable
-from fusewire.doctor.report import FAIL, NOTE, OK, WARN
+from fusewire.cli import printable
+from fusewire.doctor import child
+from fusewire.doctor.report import FAIL, NOTE, OK, WARN, Check
 from fusewire.tf import plugin
 
-Row = tuple[str, str, str, str]  # name, status, value, fix: a Check of doctor.py
 PORTS = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
-CHILD_S = 90  # on a slow disk, TensorFlow takes half of this to start
-LISTENING_ADDRESS = """
-import json
-import sys
-from fusewire import p2p
-
-try:
-    print(json.dumps([p2p.listening_address(sys.argv[1]), ""]))
-except p2p.Error as error:
-    print(json.dumps([None, str(error)]))
-"""
 BOTH_WIRES = "over UCX, two ports are used"
 
 
-def rows(environment: Mapping[str, str]) -> Iterator[Row]:
-    """One row for each setting: its value, its origin, and its effect."""
+def checks(environment: Mapping[str, str]) -> Iterator[Check]:
+    """One for each setting: its value, its origin, and its effect."""
     host, hosts = _hosts(environment)
     place, bind = _bind(environment, host, hosts)
     yield bind
@@ -79,81 +67,62 @@ def _says_loopback(host: str) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
 
 
-def _bind(environment: Mapping[str, str], host: str | None, hosts: list[str]) -> tuple[str | None, Row]:
+def _bind(environment: Mapping[str, str], host: str | None, hosts: list[str]) -> tuple[str | None, Check]:
     """Where it listens: in numbers, "" for every interface, None if nowhere, or if that can't be told."""
     name = "network: bind"
     said = _value("FUSEWIRE_BIND", environment)
     if not said and host is None:
         value = "from the cluster's addresses (default): no TF_CONFIG names this task, so they are not known here"
-        return None, (name, NOTE, value, "")
+        return None, Check(name, NOTE, value)
     asked = said or host or ""
     origin = f"FUSEWIRE_BIND={said}" if said else f"{host}, this task's host in TF_CONFIG (default)"
     elsewhere = [one for one in hosts if not _says_loopback(one)]
     if not said and _says_loopback(asked) and elsewhere:
         value = f"{origin}: another task is at {elsewhere[0]}, so a server listens on every interface"
-        return "", (name, WARN, value, "put this task's address into TF_CONFIG, or export FUSEWIRE_BIND=eth0")
+        return "", Check(name, WARN, value, "put this task's address into TF_CONFIG, or export FUSEWIRE_BIND=eth0")
     place, error = _listening_address(asked)
     if place is None:
         if not error:
-            return None, (name, WARN, f"{origin}: the library can't tell", plugin.reinstall_command())
+            return None, Check(name, WARN, f"{origin}: the library can't tell", plugin.reinstall_command())
         if said:
             fix = "export FUSEWIRE_BIND= an address, an interface or a network that this machine has, see above"
-            return None, (name, FAIL, f"{origin}: {error}", fix)
+            return None, Check(name, FAIL, f"{origin}: {error}", fix)
         if asked.lower().startswith("fe80:"):
-            return None, (name, FAIL, f"{origin}: {error}", "put a global address of this task into TF_CONFIG")
+            return None, Check(name, FAIL, f"{origin}: {error}", "put a global address of this task into TF_CONFIG")
         value = f"{origin}: not an address of this machine, so a server listens on every interface"
-        return "", (name, WARN, value, "export FUSEWIRE_BIND=eth0, or another interface of this machine")
+        return "", Check(name, WARN, value, "export FUSEWIRE_BIND=eth0, or another interface of this machine")
     where = f"listens on {place}" if place else "listens on every interface"
-    return place, (name, OK, f"{origin}: {where}", "")
-
-
-class ChildError(Exception):
-    """A child process has not said what it was to say."""
-
-
-def said_by_child(code: str, *arguments: str, environment: Mapping[str, str] | None = None) -> list[Any]:
-    """What Python code prints, a JSON value in each line. A process of its own runs it: the libraries that it loads may
-    be what is broken. ChildError."""
-    try:
-        done = subprocess.run(
-            ours_of(code, *arguments), env=environment, capture_output=True, text=True, timeout=CHILD_S, check=False
-        )
-        said = [json.loads(line) for line in done.stdout.splitlines()]
-    except (subprocess.TimeoutExpired, ValueError) as error:
-        raise ChildError(f" {error}") from error
-    if done.returncode != 0:
-        raise ChildError("\n" + "\n".join(done.stderr.strip().splitlines()[-3:]))
-    return said
+    return place, Check(name, OK, f"{origin}: {where}")
 
 
 def _listening_address(asked: str) -> tuple[str | None, str]:
     """(the address in numbers, None if there is none; why, "" if the library can't be asked)."""
     try:
-        [(place, error)] = said_by_child(LISTENING_ADDRESS, asked)
-    except ChildError:
+        [(works, said)] = child.tried(("listening_address", asked))
+    except child.ChildError:
         return None, ""
-    return place, error
+    return (said, "") if works else (None, said)
 
 
-def _ports(environment: Mapping[str, str], place: str | None) -> tuple[int, Row]:
-    """(the only port, or 0; the row)."""
+def _ports(environment: Mapping[str, str], place: str | None) -> tuple[int, Check]:
+    """(the only port, or 0; the check)."""
     name = "network: ports"
     said = _value("FUSEWIRE_PORTS", environment)
     if not said:
-        return 0, (name, OK, "any free port (default); FUSEWIRE_PORTS=40000-40100 limits them for a firewall", "")
+        return 0, Check(name, OK, "any free port (default); FUSEWIRE_PORTS=40000-40100 limits them for a firewall")
     origin = f"FUSEWIRE_PORTS={said}"
     match = PORTS.fullmatch(said)
     least, most = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
     if not 1 <= least <= most <= 65535:
         fix = "export FUSEWIRE_PORTS=40000-40100, or one port from 1 to 65535, or unset it"
-        return 0, (name, FAIL, f"{origin} is no range of ports: a server does not start", fix)
+        return 0, Check(name, FAIL, f"{origin} is no range of ports: a server does not start", fix)
     only = least if least == most else 0
     free = sum(_is_free(place or "", port) for port in range(least, most + 1))
     value = f"{origin}: {free} of {most - least + 1} free here; a server uses one, {BOTH_WIRES}"
     if free == 0:
         fix = f"ss -ltnp 'sport >= {least} and sport <= {most}' shows who holds them; or give FUSEWIRE_PORTS more ports"
-        return only, (name, FAIL, value, fix)
-    return only, (name, OK, value, "")
+        return only, Check(name, FAIL, value, fix)
+    return only, Check(name, OK, value)
 
 
 def _is_free(host: str, port: int) -> bool:
@@ -170,30 +139,30 @@ def _is_free(host: str, port: int) -> bool:
     return False
 
 
-def _advertise(environment: Mapping[str, str], host: str | None, port: int) -> Row:
+def _advertise(environment: Mapping[str, str], host: str | None, port: int) -> Check:
     name = "network: advertise"
     said = _value("FUSEWIRE_ADVERTISE", environment)
     at = f"port {port}" if port else "the port on which it listens"
     if not said:
         where = f"{host}, this task's host in TF_CONFIG" if host else "this task's host in the cluster"
-        return name, OK, f"peers are told {where} (default), and {at}", ""
+        return Check(name, OK, f"peers are told {where} (default), and {at}")
     origin = f"FUSEWIRE_ADVERTISE={said}"
     fix = "export FUSEWIRE_ADVERTISE= the host, or host:port, at which the other tasks reach this one; or unset it"
     outside, own_port = _host_and_port(said)
     if not outside or re.search(r"[\s/\[\]]", outside) or own_port == 0:
-        return name, FAIL, f"{origin} is no host or host:port: a server does not start", fix
+        return Check(name, FAIL, f"{origin} is no host or host:port: a server does not start", fix)
     if outside in ("*", "0.0.0.0", "::") or outside.lower().startswith("fe80:"):
-        return name, FAIL, f"{origin} names no one machine: a server does not start", fix
+        return Check(name, FAIL, f"{origin} names no one machine: a server does not start", fix)
     try:
         found = addresses_of(outside)
     except OSError as error:
-        return name, FAIL, f"{origin}: {outside} does not resolve here: {error}", fix
+        return Check(name, FAIL, f"{origin}: {outside} does not resolve here: {error}", fix)
     told = f"{outside}, and {at}" if own_port is None else machine.at_port(outside, own_port)
     value = f"{origin}: peers are told {told}" + ("" if found == [outside] else f"; here it is {', '.join(found)}")
     if own_port is not None and not port:
         value += "\nwith a port of its own, the port behind it should be fixed too"
-        return name, WARN, value, f"export FUSEWIRE_PORTS={own_port}, and forward the port outside to it"
-    return name, OK, value, ""
+        return Check(name, WARN, value, f"export FUSEWIRE_PORTS={own_port}, and forward the port outside to it")
+    return Check(name, OK, value)
 
 
 def addresses_of(host: str) -> list[str]:

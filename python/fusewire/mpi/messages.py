@@ -30,7 +30,10 @@ class Status:
     """What a receive got."""
 
     def __init__(self) -> None:
-        self.source, self.tag, self.bytes = PROC_NULL, 0, 0
+        self._set(PROC_NULL, 0, 0)
+
+    def _set(self, source: int, tag: int, received: int) -> None:
+        self.source, self.tag, self.bytes = source, tag, received
 
     def Get_source(self) -> int:
         """The rank of the sender."""
@@ -82,7 +85,7 @@ class Request:
         if not self._ended:
             self._ended, self._result = True, self._wait()
             if status is not None and isinstance(self._result, Status):
-                status.source, status.tag, status.bytes = self._result.source, self._result.tag, self._result.bytes
+                status._set(self._result.source, self._result.tag, self._result.bytes)
         return None if isinstance(self._result, Status) else self._result
 
     def Wait(self, status: Status | None = None) -> bool:
@@ -208,8 +211,7 @@ class Mail:
             packed = np.empty(int(length[0]), np.uint8)
             received = self._begin_receive(packed, found, _OBJECT, tag, timeout).wait()
             if status is not None:
-                told = self._status(received, tag, found)
-                status.source, status.tag, status.bytes = told.source, told.tag, told.bytes
+                status._set(found, tag, received)
             return pickle.loads(packed.tobytes())
 
         return Request(wait, operation.test)
@@ -261,7 +263,7 @@ class Mail:
     @staticmethod
     def _status(received: int, tag: int, source: int) -> Status:
         status = Status()
-        status.source, status.tag, status.bytes = source, tag, received
+        status._set(source, tag, received)
         return status
 
 

@@ -16,25 +16,30 @@ if torch.__version__ < (2, 14):
         "Python classes: install a newer one (see: fusewire explain torch#versions)"
     )
 
-from fusewire.torch import backend, compiling, dumps, work
-from fusewire.torch.backend import NAME, FusewireBackend, create
+from fusewire.torch import backend, compiling, work
+from fusewire.torch.backend import NAME, FusewireBackend
 from fusewire.torch.dumps import write as dump_flight_recorder
 from fusewire.torch.errors import FusewireError, FusewireNetworkError
+from fusewire.torch.replacing import replace_gloo, replace_if_set
 
-__all__ = ["FusewireBackend", "FusewireError", "FusewireNetworkError", "dump_flight_recorder", "register"]
+__all__ = [
+    "FusewireBackend",
+    "FusewireError",
+    "FusewireNetworkError",
+    "dump_flight_recorder",
+    "register",
+    "replace_gloo",
+]
 
 
 def register() -> None:
     """Makes the backend known to torch.distributed. Importing this module does it; may be repeated."""
     if NAME.upper() not in dist.Backend._plugins:
-        dist.Backend.register_backend(NAME, create, extended_api=True, devices=["cpu"])
-        # torch then attaches no recorder of its own, which costs 2 us for each operation and knows less.
-        if hasattr(dist.distributed_c10d, "_FR_SELF_RECORDING_BACKENDS"):
-            dist.distributed_c10d._FR_SELF_RECORDING_BACKENDS.add(NAME)
+        backend.register_as(NAME, backend.create)
         work.patch_torch()
         backend.patch_torch()
-        dumps.patch_torch(NAME)
         compiling.leave_alone()
 
 
 register()
+replace_if_set()

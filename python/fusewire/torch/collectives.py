@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from fusewire.torch import calls, profiling, recorder, sparse
+from fusewire.torch.calls import Made, of_one_type, parts_of, readable, total
 from fusewire.torch.elements import NOT_SHORT, SHORT, is_premultiplied, operator_of, premultiplied
 from fusewire.torch.errors import ArgumentError, last_error_of_run
 from fusewire.torch.monitored import monitored_barrier
 from fusewire.torch.rank import UNSET, Rank, nanoseconds_of
-from fusewire.torch.tensors import Made, of_one_type, parts_of, total
 
 _strided = torch.strided
 _NOTED = {
@@ -99,8 +99,7 @@ class Collectives(Rank):
 
     def _allreduce_of_all(self, tensors: Sequence[Any], opts: Any) -> Any:
         """Each tensor of each rank gets the reduction of them all."""
-        self._check_types(tensors, tensors[0])
-        self._check_sizes(tensors, tensors[0], "all_reduce")
+        self._check_alike(tensors, tensors[0], "all_reduce")
         made = Made()
         one = made.reduced(tensors, opts.reduceOp)
         made.call(calls.ALL_REDUCE, [total([one])], op=operator_of(one.dtype, opts.reduceOp), targets=[one])
@@ -137,15 +136,14 @@ class Collectives(Rank):
         """All tensors get what one of the root's has."""
         self._check_root(opts.rootRank)
         if len(tensors) > 1:
-            self._check_types(tensors, tensors[0])
-            self._check_sizes(tensors, tensors[0], "broadcast")
+            self._check_alike(tensors, tensors[0], "broadcast")
         made = Made()
         which = opts.rootTensor if opts.rootRank == self._rank else 0
         if not 0 <= which < len(tensors):
             raise ArgumentError(
                 f"invalid root tensor: broadcast got {len(tensors)} tensors, and {which} for rootTensor"
             )
-        target = made.source(tensors[which]) if opts.rootRank == self._rank else made.target(tensors[0])
+        target = readable(tensors[which]) if opts.rootRank == self._rank else made.target(tensors[0])
         made.call(calls.BROADCAST, [total([target])], root=opts.rootRank, targets=[target])
         made.written_back.extend((tensor, target) for one, tensor in enumerate(tensors) if one != which)
         return self._do("broadcast", opts, made, list(tensors), tensors, recorder.alike("broadcast", tensors))
@@ -158,7 +156,7 @@ class Collectives(Rank):
         made = Made()
         op = operator_of(tensor.dtype, opts.reduceOp)
         if opts.rootRank != self._rank:
-            source = made.source(premultiplied(opts.reduceOp, tensor))
+            source = readable(premultiplied(opts.reduceOp, tensor))
             made.call(calls.REDUCE, [total([source])], op=op, root=opts.rootRank, sources=[source])
         elif is_premultiplied(opts.reduceOp):
             source, target = premultiplied(opts.reduceOp, tensor), made.target(tensor)
@@ -192,7 +190,7 @@ class Collectives(Rank):
         made.call(
             calls.ALL_GATHER,
             [total(first[rank * each : (rank + 1) * each]) for rank in range(self._size)],
-            sources=[made.source(tensor) for tensor in inputs],
+            sources=[readable(tensor) for tensor in inputs],
             targets=targets,
         )
         for output in outputs[1:]:
@@ -218,7 +216,7 @@ class Collectives(Rank):
                 )
         made = Made()
         for same in of_one_type(range(len(inputs)), inputs):
-            sources = [made.source(inputs[one]) for one in same]
+            sources = [readable(inputs[one]) for one in same]
             targets = [made.target(outputs[one]) for one in same]
             made.call(
                 calls.ALL_GATHER,
@@ -239,12 +237,11 @@ class Collectives(Rank):
         for same in of_one_type(range(len(inputs)), inputs):
             for one in same:
                 of_all = [output[one] for output in outputs]
-                self._check_types(of_all, inputs[one], one)
-                self._check_sizes(of_all, inputs[one], "all_gather", f"invalid size of output tensor at index {one}")
+                self._check_alike(of_all, inputs[one], "all_gather", one)
             made.call(
                 calls.ALL_GATHER,
                 [total([output[one] for one in same]) for output in outputs],
-                sources=[made.source(inputs[one]) for one in same],
+                sources=[readable(inputs[one]) for one in same],
                 targets=[made.target(output[one]) for output in outputs for one in same],
             )
         gathered = [part for tensors in zip(*outputs, strict=True) for part in recorder.as_one(tensors)]
@@ -258,8 +255,7 @@ class Collectives(Rank):
         if opts.rootRank == self._rank:
             output = self._only(outputs, "gather", "output list")
             self._check_list(output, "output")
-            self._check_types(output, tensor)
-            self._check_sizes(output, tensor, "gather")
+            self._check_alike(output, tensor, "gather")
         what = "gather", recorder.of_all(inputs), recorder.as_one(output) if output else []
         made = self._made(calls.GATHER, [total([tensor])] * self._size, [tensor], output, root=opts.rootRank)
         return self._do("gather", opts, made, lists_of(outputs), inputs, what)
@@ -285,8 +281,7 @@ class Collectives(Rank):
         if opts.rootRank == self._rank:
             given = self._only(inputs, "scatter", "input list")
             self._check_list(given, "input")
-            self._check_types(given, tensor)
-            self._check_sizes(given, tensor, "scatter")
+            self._check_alike(given, tensor, "scatter")
         what = "scatter", recorder.as_one(given), recorder.of_all(outputs)
         made = self._made(calls.SCATTER, [total([tensor])] * self._size, given, [tensor], root=opts.rootRank)
         return self._do("scatter", opts, made, list(outputs), inputs[0] if inputs else outputs, what)
@@ -305,7 +300,7 @@ class Collectives(Rank):
                 calls.REDUCE_SCATTER,
                 [total([one]) for one in given],
                 op=operator_of(output.dtype, opts.reduceOp),
-                sources=[made.source(premultiplied(opts.reduceOp, one)) for one in given],
+                sources=[readable(premultiplied(opts.reduceOp, one)) for one in given],
                 targets=[made.target(output)],
             )
         about = [one for given in inputs for one in given]
@@ -330,7 +325,7 @@ class Collectives(Rank):
                 )
         made = Made()
         for same in of_one_type(range(len(inputs)), inputs):
-            sources = [made.source(premultiplied(opts.reduceOp, inputs[one])) for one in same]
+            sources = [readable(premultiplied(opts.reduceOp, inputs[one])) for one in same]
             targets = [made.target(outputs[one]) for one in same]
             made.call(
                 calls.REDUCE_SCATTER,
@@ -408,7 +403,7 @@ class Collectives(Rank):
     def _made(kind: int, counts: Sequence[int], sources: Sequence[Any], targets: Sequence[Any], **how: Any) -> Made:
         """One call over all of these tensors."""
         made = Made()
-        read, written = [made.source(one) for one in sources], [made.target(one) for one in targets]
+        read, written = [readable(one) for one in sources], [made.target(one) for one in targets]
         made.call(kind, counts, sources=read, targets=written, **how)
         return made
 
@@ -441,7 +436,10 @@ class Collectives(Rank):
                     "needs one type for all"
                 )
 
-    def _check_sizes(self, tensors: Sequence[Any], like: Any, what: str, words: str = "invalid tensor size") -> None:
+    def _check_alike(self, tensors: Sequence[Any], like: Any, what: str, index: int | None = None) -> None:
+        """In type and in size. `index`: their place in the lists of several."""
+        self._check_types(tensors, like, index)
+        words = "invalid tensor size" if index is None else f"invalid size of output tensor at index {index}"
         for rank, one in enumerate(tensors):
             if one.numel() != like.numel():
                 raise ArgumentError(

@@ -182,8 +182,12 @@ def _here(watches: list[Watch]) -> list[Watch]:
 # ---- torch's own functions ----
 
 
-def patch_torch(name: str) -> None:
-    """Once in a process: torch's functions for dumps know us by our name."""
+_names: set[str] = set()
+
+
+def answer_to(name: str) -> None:
+    """From now on, torch's functions for dumps have ours if they are asked for a backend of this name."""
+    _names.add(name)
     functions = {
         "_dump_fr_trace": _pickled,
         "_dump_fr_trace_json": _as_json,
@@ -193,12 +197,12 @@ def patch_torch(name: str) -> None:
     for one, ours in functions.items():
         original = getattr(c10d, one, None)
         if original is not None and not hasattr(original, "fusewire"):
-            setattr(c10d, one, _mended(original, ours, name))
+            setattr(c10d, one, _patched(original, ours))
 
 
-def _mended(original: Any, ours: Any, name: str) -> Any:
+def _patched(original: Any, ours: Any) -> Any:
     def function(*arguments: Any, backend: str | None = None, **named: Any) -> Any:
-        if backend == name:
+        if backend in _names:
             return ours(*arguments, **named)
         if backend is not None:
             named["backend"] = backend

@@ -66,19 +66,18 @@ def _of_other(mail: Mail, rank: int, size: int, tag: int, timeout_ns: int) -> No
     receive = mail.receive(0, tag, ctypes.addressof(answer), size, timeout_ns + int(_ANSWER_S * 1e9))
     _end_of(mail.send(0, tag, ctypes.addressof(byte), 1, timeout_ns))
     error = _end_of(receive)
-    if error is not None:
-        raise error_of(
-            TIMEOUT,
-            f"timeout: Rank {rank} successfully reached monitoredBarrier, but received errors while waiting for "
-            f"send/recv from rank 0: {error}; look at rank 0, whose own error names the ranks that did not come",
-        )
     absent = [other for other in range(size) if answer[other]]
-    if absent:
-        raise error_of(
-            TIMEOUT,
-            f"timeout: Rank {rank} successfully reached monitoredBarrier, but received errors while waiting for "
-            f"send/recv from rank 0: {_failed(absent, timeout_ns)}",
-        )
+    if error is not None:
+        why = f"{error}; look at rank 0, whose own error names the ranks that did not come"
+    elif absent:
+        why = _failed(absent, timeout_ns)
+    else:
+        return
+    raise error_of(
+        TIMEOUT,
+        f"timeout: Rank {rank} successfully reached monitoredBarrier, but received errors while waiting for "
+        f"send/recv from rank 0: {why}",
+    )
 
 
 def _failed(absent: list[int], timeout_ns: int) -> str:

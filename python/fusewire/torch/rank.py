@@ -10,10 +10,10 @@ from typing import Any
 from fusewire._native import Calls, forks, library
 from fusewire.torch import profiling, recorder
 from fusewire.torch.bootstrap import Membership
+from fusewire.torch.calls import Made
 from fusewire.torch.dumps import Watch
 from fusewire.torch.errors import error_of
 from fusewire.torch.messages import Mail
-from fusewire.torch.tensors import Made
 from fusewire.torch.work import EventFlight, Flight, Flights, FusewireWork
 
 UNSET = datetime.timedelta(milliseconds=-1)  # the timeout of torch's options: that of the group
@@ -42,15 +42,7 @@ class Rank:
             self._watch.listen()
         self._end = member.endpoint._owns(self, _close, member, self._calls, self._flights, self._watch, about)
 
-    def _do(
-        self,
-        name: str,
-        opts: Any,
-        made: "Made",
-        result: Any,
-        about: Sequence[Any],
-        what: recorder.What,
-    ) -> Any:
+    def _do(self, name: str, opts: Any, made: "Made", result: Any, about: Sequence[Any], what: recorder.What) -> Any:
         """Runs it, or starts it if opts.asyncOp. `about`: the tensors that the profiler shows. `what`: for the flight
         recorder."""
         self._live()

@@ -341,24 +341,6 @@ def _frames(stack: Iterable[tuple[Any, int]]) -> Iterator[dict[str, Any]]:
         yield {"name": code.co_name, "filename": code.co_filename, "line": line}
 
 
-_NAMES = {
-    torch.uint8: "Byte",
-    torch.int8: "Char",
-    torch.int16: "Short",
-    torch.int32: "Int",
-    torch.int64: "Long",
-    torch.float16: "Half",
-    torch.float32: "Float",
-    torch.float64: "Double",
-    torch.complex32: "ComplexHalf",
-    torch.complex64: "ComplexFloat",
-    torch.complex128: "ComplexDouble",
-    torch.bool: "Bool",
-    torch.bfloat16: "BFloat16",
-}
-
-
 def _type_name(dtype: Any) -> str:
     """As c10::toString() has it."""
-    known = _NAMES.get(dtype)
-    return known if known is not None else str(dtype).removeprefix("torch.").capitalize()
+    return str(torch.empty(0, dtype=dtype, device="cpu").type()).removeprefix("torch.").removesuffix("Tensor")

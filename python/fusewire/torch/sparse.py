@@ -3,13 +3,14 @@
 the group may run between them."""
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from fusewire.torch import calls
+from fusewire.torch.calls import ALL_GATHER, Call
 from fusewire.torch.elements import ELEMENTS
 
 _KEYS = 1 << 62  # ours; no other operation of a group has a key
@@ -36,17 +37,11 @@ def all_reduce(tensors: Sequence[Any], op: Any, group: Any, rank: int, size: int
         keys = iter(range(_KEYS + 4 * number, _KEYS + 4 * number + 4))
 
         def gather(source: Any, counts: list[int]) -> Any:
-            each = ELEMENTS[source.dtype]
+            each = ELEMENTS[source.dtype].each
             target = torch.empty(sum(counts), dtype=source.dtype)
-            source = source.contiguous()
-            calls.Call(
-                calls.ALL_GATHER,
-                each.type,
-                [count * each.each for count in counts],
-                sources=[(source.data_ptr(), source.numel() * each.bytes)],
-                targets=[(target.data_ptr(), target.numel() * each.bytes)],
-                key=next(keys),
-            ).run(group, timeout_ns)
+            numbers = [count * each for count in counts]
+            call = Call(ALL_GATHER, numbers, sources=[source.contiguous()], targets=[target], key=next(keys))
+            call.run(group, timeout_ns)
             return target
 
         shapes = gather(shape, [shape.numel()] * size).view(size, -1)
@@ -58,7 +53,7 @@ def all_reduce(tensors: Sequence[Any], op: Any, group: Any, rank: int, size: int
                     f"{int(shapes[other, 1])}; pass the same shape at all ranks"
                 )
         rows = shapes[:, 0].tolist()
-        row = mine.values()[:1].numel() if mine._nnz() else _numbers_of_row(mine)
+        row = math.prod(mine.values().shape[1:])
         indices = gather(mine.indices().t(), [count * dims for count in rows])
         values = gather(mine.values(), [count * row for count in rows])
         total = torch.sparse_coo_tensor(
@@ -68,10 +63,3 @@ def all_reduce(tensors: Sequence[Any], op: Any, group: Any, rank: int, size: int
             total = total / (size * len(tensors))
         for tensor in tensors:
             tensor.copy_(total)
-
-
-def _numbers_of_row(tensor: Any) -> int:
-    row = 1
-    for length in tensor.values().shape[1:]:
-        row *= length
-    return row

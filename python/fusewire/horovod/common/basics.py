@@ -55,8 +55,7 @@ def init(comm: Sequence[int] | None = None, process_sets: Sequence[ProcessSet] |
     elif comm and len(comm) != collective.world().size():
         raise ValueError("comm can't change while this process lives: pass the first one, or use process sets")
     names = [name for name, _ in collective.members()]
-    if not joining.has_begun(collective.endpoint()):
-        joining.begin(collective.endpoint(), names, names.index(collective.endpoint().name), sets.members)
+    joining.begin(collective.endpoint(), names, names.index(collective.endpoint().name), sets.members)
     sets.begin([] if process_sets is None or isinstance(process_sets, str) else list(process_sets))
 
 

@@ -215,12 +215,10 @@ _joiner: Joiner | None = None
 
 
 def begin(endpoint: Endpoint, names: Sequence[str], number: int, members: Callable[[], Mapping[int, Ranks]]) -> None:
+    """Once for each endpoint."""
     global _joiner
-    _joiner = Joiner(endpoint, names, number, members)
-
-
-def has_begun(endpoint: Endpoint) -> bool:
-    return _joiner is not None and _joiner.endpoint is endpoint
+    if _joiner is None or _joiner.endpoint is not endpoint:
+        _joiner = Joiner(endpoint, names, number, members)
 
 
 def end() -> None:

@@ -35,27 +35,17 @@ def broadcast_global_variables(root_rank: int) -> Any:
     return broadcast_variables(tf.compat.v1.global_variables(), root_rank)
 
 
-class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
+class BroadcastGlobalVariablesHook(collective_tf.BroadcastGlobalVariablesHook):
     """Sets all variables to the root's when a TensorFlow 1 session begins, including those restored from a
     checkpoint."""
 
     def __init__(self, root_rank: int, device: str = "") -> None:
-        super().__init__()
-        self.root_rank, self.device, self.bcast_op = root_rank, device, None
-
-    def begin(self) -> None:
-        self.bcast_op = broadcast_global_variables(self.root_rank)
-
-    def after_create_session(self, session: Any, coord: Any) -> None:
-        session.run(self.bcast_op)
+        super().__init__(root_rank, finder_of(global_process_set))
+        self.root_rank, self.device = root_rank, device
 
 
 def broadcast_object(
-    obj: Any,
-    root_rank: int = 0,
-    session: Any = None,
-    name: str | None = None,
-    process_set: Any = global_process_set,
+    obj: Any, root_rank: int = 0, session: Any = None, name: str | None = None, process_set: Any = global_process_set
 ) -> Any:
     """Sends an object that can be pickled from the root to all ranks. The ranks must trust the root: unpickling can run
     code."""

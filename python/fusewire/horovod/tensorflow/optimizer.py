@@ -43,18 +43,14 @@ def DistributedOptimizer(  # noqa: N802, Horovod's name
         process_set=process_set,
         scale_local_gradients=scale_local_gradients,
     )
-    return distributed(optimizer, reduction, backward_passes_per_step, average_aggregated_gradients)
-
-
-def distributed(optimizer: Any, reduction: GradientReduction, passes: int, averages: bool) -> Any:
-    if passes < 1:
-        raise ValueError(f"backward_passes_per_step is {passes}: pass a number from 1")
+    if backward_passes_per_step < 1:
+        raise ValueError(f"backward_passes_per_step is {backward_passes_per_step}: pass a number from 1")
     more: dict[str, Any] = {
         "register_local_var": lambda self, var: reduction.local.add(var),
         # Libraries look for this in the name of the class, which has to be that of the optimizer.
         "__repr__": lambda self: f"<{type(self).__name__}, wrapped as horovod._keras does>",
     }
-    if passes == 1:
+    if backward_passes_per_step == 1:
         return reducing_optimizer(optimizer, reduction, **more)
     if isinstance(optimizer, tf.compat.v1.train.Optimizer):
         raise NotImplementedError(
@@ -62,7 +58,7 @@ def distributed(optimizer: Any, reduction: GradientReduction, passes: int, avera
             "an optimizer of tf.keras.optimizers"
         )
     reducing = reducing_optimizer(optimizer, reduction, when_computed=False, **more)
-    return _aggregating(reducing, reduction, passes, averages)
+    return _aggregating(reducing, reduction, backward_passes_per_step, average_aggregated_gradients)
 
 
 def _aggregating(optimizer: Any, reduction: GradientReduction, passes: int, averages: bool) -> Any:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map
 
 from fusewire.horovod.common.process_sets import global_process_set, ranks_of, root_in
 from fusewire.horovod.torch import operations
@@ -30,15 +31,28 @@ def broadcast_parameters(params: Mapping[str, Any] | Iterable[Any], root_rank: i
 def broadcast_optimizer_state(optimizer: Any, root_rank: int, model: Any = None) -> None:
     """Sets the optimizer's state and options to the root's, also where the optimizer has made no step yet."""
     ranks = ranks_of(global_process_set)
-    tensors: list[Any] = []
-    state = optimizer.state_dict()
-    outline = ranks.broadcast_object(_outline(state, tensors), root_rank)
-    if ranks.rank() != root_rank:
-        tensors = []
-        state = _filled(outline, tensors)
+    tensors: list[Any] = []  # of the state, in the order of its outline
+
+    def without_tensor(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        tensors.append(value)
+        return _Hole(value)
+
+    def with_tensor(value: Any) -> Any:
+        if not isinstance(value, _Hole):
+            return value
+        tensors.append(torch.zeros(value.shape, dtype=value.dtype))
+        return tensors[-1]
+
+    outline = ranks.broadcast_object(tree_map(without_tensor, optimizer.state_dict()), root_rank)
+    if ranks.rank() == root_rank:
+        broadcast_parameters(tensors, root_rank)
+        return
+    tensors.clear()
+    state = tree_map(with_tensor, outline)
     broadcast_parameters(tensors, root_rank)
-    if ranks.rank() != root_rank:
-        optimizer.load_state_dict(state)
+    optimizer.load_state_dict(state)
 
 
 class _Hole:
@@ -46,30 +60,6 @@ class _Hole:
 
     def __init__(self, tensor: Any) -> None:
         self.shape, self.dtype = tuple(tensor.shape), tensor.dtype
-
-
-def _outline(value: Any, tensors: list[Any]) -> Any:
-    """The value with holes for its tensors, which are appended to the list."""
-    if isinstance(value, torch.Tensor):
-        tensors.append(value)
-        return _Hole(value)
-    if isinstance(value, dict):
-        return {key: _outline(one, tensors) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)([_outline(one, tensors) for one in value])
-    return value
-
-
-def _filled(outline: Any, tensors: list[Any]) -> Any:
-    """The outline with new tensors in its holes, which are appended to the list in the order of _outline()."""
-    if isinstance(outline, _Hole):
-        tensors.append(torch.zeros(outline.shape, dtype=outline.dtype))
-        return tensors[-1]
-    if isinstance(outline, dict):
-        return {key: _filled(one, tensors) for key, one in outline.items()}
-    if isinstance(outline, (list, tuple)):
-        return type(outline)([_filled(one, tensors) for one in outline])
-    return outline
 
 
 def broadcast_object(

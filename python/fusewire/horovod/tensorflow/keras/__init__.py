@@ -19,9 +19,7 @@ from fusewire.horovod.common.ops import *
 from fusewire.horovod.common.process_sets import *
 from fusewire.horovod.tensorflow.compression import Compression
 from fusewire.horovod.tensorflow.functions import allgather_object, broadcast_object, broadcast_variables
-from fusewire.horovod.tensorflow.gradients import GradientReduction
 from fusewire.horovod.tensorflow.keras import callbacks, elastic
-from fusewire.horovod.tensorflow.optimizer import distributed
 
 __all__ = ["Compression", "DistributedOptimizer", "callbacks", "elastic", "load_model"]
 __all__ += ["allgather", "allgather_object", "allreduce", "broadcast", "broadcast_global_variables"]
@@ -50,17 +48,19 @@ def DistributedOptimizer(  # noqa: N802, Horovod's name
     """A Keras optimizer that applies the reduced gradients of all ranks."""
     if op not in (Average, Sum):
         raise ValueError("an optimizer of Keras applies averages or sums: pass op=hvd.Average or op=hvd.Sum")
-    reduction = GradientReduction(
+    return hvd.DistributedOptimizer(
+        optimizer,
         compression=compression,
         sparse_as_dense=sparse_as_dense,
+        backward_passes_per_step=backward_passes_per_step,
         op=op,
         gradient_predivide_factor=gradient_predivide_factor,
+        average_aggregated_gradients=average_aggregated_gradients,
         num_groups=num_groups,
         groups=groups,
         process_set=process_set,
         scale_local_gradients=scale_local_gradients,
     )
-    return distributed(optimizer, reduction, backward_passes_per_step, average_aggregated_gradients)
 
 
 def _value(result: Any) -> Any:
