@@ -145,10 +145,10 @@ def test_estimator(run, protocol):
 
 
 def test_program_without_a_plugin_that_fits(tmp_path):
-    """The program is not started if grpc++ was requested; with grpc, it continues."""
+    """The program ends when it imports TensorFlow if grpc++ was requested; with grpc, it continues."""
     shutil.copytree(pathlib.Path(fusewire.__file__).parent, tmp_path / "fusewire")
     shutil.rmtree(tmp_path / "fusewire/_lib")
-    (tmp_path / "train.py").write_text("print('started')")
+    (tmp_path / "train.py").write_text("import tensorflow\nprint('started')")
     environment = clean_environment(PYTHONPATH=str(tmp_path))
     command = [FUSEWIRE, "run", "--ps", "0", "train.py"]
     done = run_to_end(command, tmp_path, environment | {"FUSEWIRE_PROTOCOL": "grpc++"})
