@@ -6,6 +6,7 @@
 #include <string>
 
 #include <absl/strings/string_view.h>
+#include <tensorflow/core/framework/graph.pb.h>
 
 namespace fusewire::tf {
 
@@ -20,5 +21,9 @@ absl::string_view TaskOfDevice(absl::string_view device);
 absl::string_view ShortEdge(absl::string_view edge);
 // The same of a whole key, source;incarnation;target;edge;frame.
 absl::string_view EdgeOfKey(absl::string_view key);
+
+// Of a part of a graph that a parameter server runs: its variables, the largest first, and whether it changes them:
+// "table, weights and 3 more (update)". Without variables: the operation that makes its first result.
+std::string NameOfPart(const tensorflow::GraphDef& part);
 
 }  // namespace fusewire::tf
