@@ -110,7 +110,11 @@ print("step", "ended" if config.task_type == "worker" else estimator.get_variabl
 def run(fusewire_command, tmp_path):
     def run(program: str, *options: str) -> str:
         (tmp_path / "train.py").write_text(program)
-        return fusewire_command("run", "--timeout", "80", *options, "train.py").ok()
+        runtime = tmp_path / "runtime"
+        runtime.mkdir(mode=0o700)
+        done = fusewire_command("run", "--timeout", "80", *options, "train.py", XDG_RUNTIME_DIR=str(runtime))
+        assert list(runtime.glob("fusewire/*")) == []  # of servers that were ended neither
+        return done.ok()
 
     return run
 

@@ -5,7 +5,8 @@
 
 namespace fusewire::observe {
 
-// As `fusewire top` counts them: a worker's own steps if its program makes them here, else those that masters ask of it.
+// As `fusewire top` counts them: a worker's own steps if its program makes them here, else those that masters ask of
+// it.
 void History::Add(Recorder& recorder, const std::vector<Number>& numbers, int64_t now_ns) {
   Sample sample;
   sample.now_ns = now_ns;

@@ -1,9 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/observe/process.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
-#include <ctime>
 #include <fstream>
 
 namespace fusewire::observe {
@@ -29,9 +29,11 @@ std::string PidSpace() { return Boot() + " " + LinkAt("/proc/self/ns/pid"); }
 
 ProcessUse ReadProcessUse() {
   ProcessUse use;
-  timespec cpu{};
-  if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu) == 0)
-    use.cpu_ns = static_cast<uint64_t>(cpu.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(cpu.tv_nsec);
+  rusage spent{};
+  if (getrusage(RUSAGE_SELF, &spent) == 0) {
+    for (const timeval& time : {spent.ru_utime, spent.ru_stime})
+      use.cpu_ns += static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_usec) * 1'000;
+  }
   uint64_t all = 0, resident = 0;
   if (std::ifstream("/proc/self/statm") >> all >> resident)
     use.memory_bytes = resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));

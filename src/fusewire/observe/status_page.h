@@ -35,8 +35,8 @@ struct Number {
 struct Facts {
   std::string version;
   int64_t pid = 0;
-  uint64_t start = 0;    // of the process, in clock ticks since the machine's start
-  std::string machine;   // see process.h, as the next two
+  uint64_t start = 0;   // of the process, in clock ticks since the machine's start
+  std::string machine;  // see process.h, as the next two
   uint64_t cpu_ns = 0, memory_bytes = 0;
   int64_t now_ns = 0;    // by the clock of the operations
   int64_t begun_ns = 0;  // since then operations are recorded

@@ -15,7 +15,9 @@ namespace {
 
 constexpr size_t kVariablesNamed = 2;
 
-bool IsVariable(absl::string_view op) { return op == "Variable" || op == "VariableV2" || absl::EndsWith(op, "VarHandleOp"); }
+bool IsVariable(absl::string_view op) {
+  return op == "Variable" || op == "VariableV2" || absl::EndsWith(op, "VarHandleOp");
+}
 
 bool Changes(absl::string_view op) {
   return absl::StartsWith(op, "Assign") || absl::StrContains(op, "Apply") || absl::StrContains(op, "Scatter");

@@ -17,7 +17,6 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/base/sanitizers.h"
-#include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/star/cut/cut.h"
 #include "fusewire/tf/star/cut/grouping.h"
@@ -115,7 +114,6 @@ bool Part::NeedsSession(const tensorflow::GraphDef& graph) {
 TfStatus Part::Build(const tensorflow::RegisterGraphRequest& request) {
   const tensorflow::GraphDef& graph = request.graph_def();
   if (graph.node_size() == 0) return absl::InvalidArgumentError("a part of a graph without operations");
-  name_ = NameOfPart(graph);
   definitions_ =
       std::make_unique<tensorflow::FunctionLibraryDefinition>(tensorflow::OpRegistry::Global(), graph.library());
   graph_ = std::make_unique<tensorflow::Graph>(tensorflow::OpRegistry::Global());

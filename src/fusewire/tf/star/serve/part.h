@@ -49,8 +49,6 @@ class Part {
   static bool NeedsSession(const tensorflow::GraphDef& graph);
 
   tensorflow::Device* device() const { return device_; }
-  // As people say it.
-  const std::string& name() const { return name_; }
   // Of all arguments, and how many of them, the first, come from the worker; the others have been left by earlier
   // parts.
   const std::vector<tensorflow::DataType>& args() const { return args_; }
@@ -83,7 +81,6 @@ class Part {
   void Measured(int64_t ns);
 
   const Owner owner_;
-  std::string name_;
   tensorflow::Device* device_ = nullptr;
   std::vector<tensorflow::DataType> args_, rets_;
   std::vector<uint32_t> takes_;  // by argument, from given() on
