@@ -88,6 +88,11 @@ def test_top_and_trace(places, tmp_path):
     assert tasks["ps:0"]["bytes_out_per_s"] > 0
     assert ("worker:0", True) in {(name["task"], name["bytes_per_s"] > 0) for name in cluster["most_bytes"]}
     assert cluster["imbalance"] >= 1
+    assert all(task["cpu"] > 0 and task["memory_bytes"] > 1 << 20 for task in tasks.values())
+    if tasks["ps:0"]["protocol"] == "star_server":  # it has no steps, and is asked for variables
+        assert tasks["ps:0"]["steps_per_s"] is None
+        names = {name["name"] for name in cluster["most_bytes"] if name["peer"] == "ps:0"}
+        assert names >= {"weights0, weights2", "weights0, weights2 (update)"}
     text = fusewire("top", "--once", "--every", "0.2", *places.values())
     assert text.returncode == 0, text.stderr
     assert "worker:0" in text.stdout
@@ -102,6 +107,7 @@ def test_top_and_trace(places, tmp_path):
     check_lanes(events)
     arrows = check_arrows(events)
     assert arrows > 20, done.stdout
+    assert "all by one clock" in done.stdout
 
 
 def check_lanes(events):
@@ -125,7 +131,7 @@ def check_arrows(events):
     for pair in ends.values():
         assert set(pair) == {"s", "f"}
         assert pair["s"]["pid"] != pair["f"]["pid"]
-        assert pair["f"]["ts"] >= pair["s"]["ts"] - 2000  # the clocks are the same here; a busy machine is not
+        assert pair["f"]["ts"] >= pair["s"]["ts"]
     return len(ends)
 
 
@@ -172,6 +178,8 @@ def test_a_real_prometheus_scrapes_it(places, tmp_path):
 @pytest.mark.parametrize("places", ["star_server"], indirect=True)
 def test_the_page_in_a_real_browser(places, tmp_path):
     assert get(places["ps:0"], "/healthz") == "ok\n"
+    samples = re.compile(r"\[\d+,")
+    wait_until(lambda: len(samples.findall(get(places["worker:0"], "/history.json"))) > 2, SCRAPE_S, "points of curves")
     command = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
     command += [f"--user-data-dir={tmp_path / 'browser'}", "--enable-logging=stderr", "--virtual-time-budget=4000"]
     url = f"http://{places['worker:0']}/"
@@ -184,6 +192,9 @@ def test_the_page_in_a_real_browser(places, tmp_path):
     assert "run_out" in peers
     assert "ps:1" in peers
     assert 'id="state" class="good"' in body
+    rates = re.search(r'<div id="rates">(.*?)</div>', body, re.DOTALL)[1]
+    assert re.findall(r"<figcaption>([\w ]+): (?!-)", rates) == ["steps", "bytes in", "bytes out"]
+    assert len(re.findall(r'<polyline points="[\d., ]+"', rates)) == 3
     picture = tmp_path / "page.png"  # as in docs/seeing.md
     command += [f"--screenshot={picture}", "--window-size=1200,900", url]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

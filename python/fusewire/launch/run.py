@@ -52,6 +52,9 @@ host was lost). Ctrl-C and SIGTERM end all tasks; a second signal kills them.
 program names no protocol, or grpc; TF_CONFIG["rpc_layer"]; and `import fusewire` before the program's first line. Other
 programs get only the two variables.
 
+With --ranks N, the tasks are ranks of fusewire.collective, or of torch.distributed with any backend: they find RANK,
+WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, as torchrun sets them.
+
 With --hosts or --hostfile, the tasks run on other machines, which the OpenSSH client reaches without a password. The
 working directory, the program and the Python of this command must exist there, with the same version of fusewire. Tasks
 are placed in the order ps, chief, worker, evaluator: each goes to the host with the smallest share of its slots taken.
@@ -74,6 +77,7 @@ examples:
   fusewire run --ps 1 --workers 2 --chief --evaluator estimator.py
   fusewire run --workers 2 -m my.package.train
   fusewire run --ranks 4 collective.py
+  fusewire run --hosts a:4,b:4 --ranks 8 torch_program.py
   fusewire run --hosts a,b:2,me@c --ps 1 --workers 3 --protocol star_server train.py
   srun --ntasks 8 fusewire run --inside slurm --ps 2 train.py
   mpirun -n 4 fusewire run --inside mpi --ps 1 train.py

@@ -119,14 +119,14 @@ constexpr std::string_view kPage = R"page(<!doctype html>
   .bad { color: var(--bad); } .good { color: var(--good); } .quiet { color: var(--quiet); }
 </style></head><body>
 <h1>Fusewire <span id="tasks"></span> <small id="state" class="quiet">asks ...</small></h1>
-<h2>Last five minutes</h2><div id="rates"></div>
+<h2>Last minutes</h2><div id="rates"></div>
 <h2>Peers</h2><table id="peers"></table>
 <h2>Open operations <small id="open_total" class="quiet"></small></h2><table id="open"></table>
 <h2>Most bytes</h2><table id="most_bytes"></table>
 <h2>Most time</h2><table id="most_time"></table>
 <script>
 "use strict";
-const every_ms = 1000, rows_max = 12, old_ns = 2e9, shown_ns = 300e9, wide = 300, high = 60;
+const every_ms = 1000, rows_max = 12, old_ns = 2e9, shown_ns_min = 60e9, wide = 300, high = 60;
 let before = null;
 const by_id = (id) => document.getElementById(id);
 function seconds(ns) {
@@ -170,8 +170,10 @@ function since(rows, old_rows) {
     return { ...row, count, bytes, time_ns: row.time_ns - then.time_ns };
   });
 }
-// A curve for each column of /history.json, whose rows are totals at a time.
+// A curve for each column of /history.json, whose rows are totals at a time: at most the last five minutes.
 function draw(rows) {
+  const last_ns = rows.length ? rows[rows.length - 1][0] : 0;
+  const shown_ns = rows.length ? Math.max(shown_ns_min, last_ns - rows[0][0]) : shown_ns_min;
   const per_second = (count) => count.toFixed(count < 10 ? 1 : 0) + "/s";
   const bytes = (count) => amount(count) + "/s";
   const curves = [["steps", per_second], ["bytes in", bytes], ["bytes out", bytes]].map(([title, text], i) => {
@@ -179,7 +181,7 @@ function draw(rows) {
       Math.max(0, row[i + 1] - rows[j][i + 1]) / (row[0] - rows[j][0]) * 1e9);
     const most = Math.max(...rates, 1e-9);
     const points = rates.map((rate, j) => {
-      const x = wide * (1 - (rows[rows.length - 1][0] - rows[j + 1][0]) / shown_ns);
+      const x = wide * (1 - (last_ns - rows[j + 1][0]) / shown_ns);
       return x.toFixed(1) + "," + (high - 1 - rate / most * (high - 2)).toFixed(1);
     });
     const figure = document.createElement("figure"), caption = document.createElement("figcaption");
