@@ -377,7 +377,7 @@ def text_of(each: View) -> Iterator[str]:
 
 def lines_of(each: View) -> Iterator[Line]:
     jobs = collections.Counter(task.task.partition(":")[0] for task in each.tasks)
-    counts = (f"{count} {job}{'s' if count > 1 and job[-1:] != 's' else ''}" for job, count in jobs.items())
+    counts = (f"{count} {job}{'s' if count > 1 and job[-1:] != 's' else ''}" for job, count in sorted(jobs.items()))
     yield heading(", ".join(counts))
     width = max([8, *(len(task.task) for task in each.tasks)]) + 2
     is_of_ranks = any(task.protocol == COLLECTIVE for task in each.tasks)
