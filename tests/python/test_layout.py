@@ -24,13 +24,14 @@ ARROWS = {
     "mpi": {"p2p", "collective"},
     "tf": set(),
     "cli": set(),
+    "completion": set(),
     "inspect": {"cli"},
     "launch": {"cli", "inspect", "tf"},
     "doctor": {"cli", "inspect", "tf"},
     "tune": {"cli", "launch"},
     "ray": {"cli", "launch"},
     "__init__": {"horovod", "tf"},
-    "__main__": {"doctor", "inspect", "launch", "tf", "tune"},
+    "__main__": {"cli", "completion", "doctor", "inspect", "launch", "tf", "tune"},
 }
 # Those that begin a process of their own do so as any program would.
 PROGRAMS = {"fusewire.launch.program", "fusewire.doctor.selftest", "fusewire.collective.tune"}
