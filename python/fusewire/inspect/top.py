@@ -91,6 +91,7 @@ def watch(given: Sequence[Place], options: argparse.Namespace, live: bool, keys:
                 return 0
             key = keys.next(until)
             if key == QUIT:
+                print()
                 return 0
             if not key:
                 break
