@@ -171,12 +171,12 @@ function since(rows, old_rows) {
   });
 }
 // A curve for each column of /history.json, whose rows are totals at a time: at most the last five minutes.
-function draw(rows) {
+function draw(rows, counted) {
   const last_ns = rows.length ? rows[rows.length - 1][0] : 0;
   const shown_ns = rows.length ? Math.max(shown_ns_min, last_ns - rows[0][0]) : shown_ns_min;
   const per_second = (count) => count.toFixed(count < 10 ? 1 : 0) + "/s";
   const bytes = (count) => amount(count) + "/s";
-  const curves = [["steps", per_second], ["bytes in", bytes], ["bytes out", bytes]].map(([title, text], i) => {
+  const curves = [[counted, per_second], ["bytes in", bytes], ["bytes out", bytes]].map(([title, text], i) => {
     const rates = rows.slice(1).map((row, j) =>
       Math.max(0, row[i + 1] - rows[j][i + 1]) / (row[0] - rows[j][0]) * 1e9);
     const most = Math.max(...rates, 1e-9);
@@ -230,8 +230,10 @@ async function ask(path) {
 async function turn() {
   const state = by_id("state");
   try {
-    show(await ask("status.json"));
-    draw((await ask("history.json")).history);
+    const now = await ask("status.json");
+    show(now);
+    const is_rank = now.tasks.length > 0 && now.tasks[0].protocol === "collective";
+    draw((await ask("history.json")).history, is_rank ? "calls" : "steps");
     state.className = "good";
   } catch (error) {
     state.className = "bad";
