@@ -1,13 +1,13 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """The command line: fusewire COMMAND ..., also python -m fusewire COMMAND ..."""
 
-import argparse
 import os
 import signal
 import sys
 from collections.abc import Sequence
 
-from fusewire import explain, settings, tune
+from fusewire import completion, explain, settings, tune
+from fusewire.cli import Parser
 from fusewire.doctor import doctor
 from fusewire.inspect import top, trace, why
 from fusewire.launch import run
@@ -17,7 +17,7 @@ from fusewire.version import VERSION
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="fusewire",
         description="Runs programs over Fusewire, checks the installation, and tunes collectives.",
         epilog="`fusewire COMMAND --help` describes a command. `fusewire explain` lists pages of the documentation; "
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"fusewire {VERSION}, {plugins_named()}")
     verbs = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
-    for verb in (run, doctor, top, why, trace, tune, explain):
+    for verb in (run, doctor, top, why, trace, tune, explain, completion):
         verb.add_to(verbs)
     options = parser.parse_args(arguments)
     if warning := settings.warning():

@@ -3,13 +3,14 @@
 send it over a network, checked, and text as a terminal shows it."""
 
 import argparse
+import difflib
 import json
 import math
 import os
 import re
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, BinaryIO, NoReturn
 
 USAGE_ERROR = 2  # the exit code
@@ -22,10 +23,38 @@ NAME_MAX = 1000  # letters of a text of a status port: names of tensors are long
 FAILURE = "31;1"
 COLUMNS, ROWS = 80, 24  # of a terminal that does not say it
 COLUMNS_MIN = 30  # for a text on a narrow terminal
+CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")  # as argparse says it
 CONTROLS = re.compile(r"\033\[[0-9;?]*[A-Za-z]|\033\][^\007]*\007")
 
 
 # ---- the command line ----
+
+
+class Parser(argparse.ArgumentParser):
+    """Suggests the right word for a mistyped one."""
+
+    def parse_args(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:  # type: ignore[override]
+        options, unknown = self.parse_known_args(arguments)
+        if unknown:
+            parser = self.verbs[options.verb]
+            known = [name for action in parser._actions for name in action.option_strings]
+            parser.error(f"unknown: {', '.join(word + suggested(word.partition('=')[0], known) for word in unknown)}")
+        return options
+
+    @property
+    def verbs(self) -> dict[str, "Parser"]:
+        choices = [action.choices for action in self._actions if isinstance(action, argparse._SubParsersAction)]
+        return dict(choices[0])
+
+    def error(self, message: str) -> NoReturn:
+        if choice := CHOICE.search(message):
+            message += suggested(choice[1], re.findall(r"[^\s,']+", choice[2]))
+        super().error(message)
+
+
+def suggested(word: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def count(text: str) -> int:

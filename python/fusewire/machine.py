@@ -103,6 +103,24 @@ def host_identity() -> str:
         return socket.gethostname()
 
 
+def clock_identity() -> str:
+    """Equal for processes whose monotonic clocks are the same, as observe/process.h says it."""
+    return _since_boot("time")
+
+
+def pid_identity() -> str:
+    """Equal for processes that have the same numbers of processes."""
+    return _since_boot("pid")
+
+
+def _since_boot(space: str) -> str:
+    boot = _read(pathlib.Path("/proc/sys/kernel/random/boot_id"))
+    try:
+        return f"{boot} {os.readlink(f'/proc/self/ns/{space}')}"
+    except OSError:
+        return f"{boot} "
+
+
 def bound_everywhere(port: int) -> socket.socket:
     """A TCP socket bound to the port at every address of this machine, as gRPC's servers are. OSError if it can't be,
     OverflowError if there is no such port."""

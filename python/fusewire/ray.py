@@ -25,12 +25,11 @@ import ray
 from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from fusewire import machine
 from fusewire.cli import is_terminal, ours
 from fusewire.launch.job import Job, Limits, tasks_of
 from fusewire.launch.loop import READ_BYTES, Loop
 from fusewire.launch.output import Screen
-from fusewire.launch.plan import Cluster, Plan, Ranks, Shape, passed_on, variables
+from fusewire.launch.plan import Cluster, Plan, Ranks, Shape, addresses_of, passed_on, variables
 from fusewire.launch.processes import GRACE_S
 from fusewire.launch.remote import Remote, await_answers
 from fusewire.pages import with_page
@@ -198,13 +197,14 @@ def _run_at(
     except (ray.exceptions.RayError, OSError) as error:
         raise JobError(126, f"the actors can't start: {error}. Fix: install fusewire on all nodes") from error
     stack.enter_context(loop.signals_handled())
+    listening = plan.listening(range(len(actors)))
     hosts = []
     for number, (actor, (_, folder)) in enumerate(zip(actors, nodes, strict=True)):
         request = {
             "folder": folder,
             "words": words,
             "plain": isinstance(plan, Ranks),
-            "ports": int(number < plan.listening()),
+            "ports": listening.count(number),
             "port_base": None,
             "progress": limits.live,
         }
@@ -216,10 +216,8 @@ def _run_at(
     for host, (job, index) in zip(hosts, plan.tasks(), strict=True):
         if not host.is_ready:
             raise JobError(126, f"{job}:{index}: {host.error or f'no answer within {limit_s:g} s. Fix: see its log'}")
-    addresses = [
-        machine.at_port(address, (host.answer or {})["ports"][0])
-        for host, (address, _) in zip(hosts[: plan.listening()], nodes, strict=False)
-    ]
+    ports = [(host.answer or {})["ports"] for host in hosts]
+    addresses = addresses_of(listening, [address for address, _ in nodes], ports)
     tasks = tasks_of(plan, hosts, addresses, [shared] * len(hosts))
     screen.say(f"{plan}, on {len({address for address, _ in nodes})} nodes of Ray")
     code = Job(tasks, loop, screen, limits).run()

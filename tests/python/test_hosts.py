@@ -191,6 +191,14 @@ def test_hosts_with_ipv6_addresses(run, network):
     assert found["worker:0"]["cluster"] == {"ps": [f"[{one}]:7000"], "worker": [f"[{two}]:7000"]}
 
 
+def test_ranks_know_their_hosts_and_where_they_meet(run, network):
+    run.where = ["--hosts", f"{network.addresses[0]}:2,{network.addresses[1]}"]
+    script = 'echo "$RANK $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR $MASTER_PORT"'
+    lines = sorted(run("--ranks", "3", "--port-base", "7000", script=script).ok().splitlines())
+    places = ["0 0 2", "1 1 2", "2 0 1"]
+    assert lines == [f"rank:{rank} | {place} {network.addresses[0]} 7002" for rank, place in enumerate(places)]
+
+
 @pytest.mark.slow
 def test_ranks_of_three_hosts(network, tmp_path):
     (tmp_path / "rank.py").write_text(

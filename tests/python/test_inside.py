@@ -259,6 +259,12 @@ def test_a_launcher_that_sets_tf_config(run):
         (["slurm", "--workers", "5"], slurm(0, 2), "not the number of tasks of 1 ps, 5 workers. Fix: "),
         (["slurm", "--ranks", "3"], slurm(0, 2), "not the number of tasks of 3 ranks. Fix: "),
         (["slurm", "--hosts", "a"], slurm(0, 2), "--inside with --hosts: "),
+        (["slurm", "--ranks", "2", "--ps", "1"], slurm(0, 2), "--ranks with --ps: "),
+        (
+            ["tf", "--workers", "2"],
+            {"TF_CONFIG": "{}"},
+            "--inside with --workers: TF_CONFIG says what is to run. Fix: ",
+        ),
         (["slurm", "--meet", "a:b"], slurm(0, 2), "--meet a:b is not an address. Fix: "),
         (
             ["mpi"],

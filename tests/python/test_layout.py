@@ -24,6 +24,7 @@ ARROWS = {
     "mpi": {"p2p", "collective"},
     "tf": set(),
     "cli": set(),
+    "completion": set(),
     "inspect": {"cli"},
     "launch": {"cli", "inspect", "tf"},
     "doctor": {"cli", "inspect", "tf"},
@@ -31,7 +32,7 @@ ARROWS = {
     "tune": {"cli", "launch"},
     "ray": {"cli", "launch"},
     "__init__": {"horovod", "tf"},
-    "__main__": {"doctor", "explain", "inspect", "launch", "tf", "tune"},
+    "__main__": {"cli", "completion", "doctor", "explain", "inspect", "launch", "tf", "tune"},
 }
 # Those that begin a process of their own do so as any program would.
 PROGRAMS = {

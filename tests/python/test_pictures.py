@@ -20,6 +20,7 @@ import zlib
 import pytest
 import warm
 from conftest import FUSEWIRE, ROOT, clean_environment
+from processes import wait_until
 from terminal import OnTerminal, Terminal, picture, text_of
 
 import fusewire
@@ -38,8 +39,8 @@ LIVE = (
 )
 TOP = (
     r"^2 ps, 2 workers$",
-    r"^  task +state +steps/s +in/s +out/s +waits +asked +oldest +step p50 +p99  slowest peer$",
-    r"^  worker:1 +up +[\d.]+ +[\d.]+ .?B .* ps:\d \d+ .s$",
+    r"^  task +state +steps/s +in/s +out/s +cpu +memory +waits +asked +oldest +step p50 +p99  slowest peer$",
+    r"^  worker:1 +up +[\d.]+ +[\d.]+ .?B .* \d+ % +[\d.]+ .B .* ps:\d \d+ .s$",
     r"^most bytes +bytes/s +waited/s +times/s$",
     r"^most time +bytes/s +waited/s +times/s$",
     r"^  worker:\d <- ps:\d  \w+/.* +[\d.]+ .?B +\d+ .s +[\d.]+$",
@@ -103,7 +104,7 @@ while not os.path.exists("end"):
 
 def keep(name: str, command: str, screen: Terminal, *parts: str) -> None:
     """Draws the picture, or checks that the one in docs/ is still true: both have all parts."""
-    drawn = picture(command, screen)
+    drawn = picture(command, screen, 118 if name == "top.svg" else 100)
     path = PICTURES / name
     if DRAW:
         path.write_text(drawn, encoding="utf-8")
@@ -121,11 +122,17 @@ def last(screen: Terminal, rows: int) -> Terminal:
 
 def keep_page(place: seeing.Place, folder: pathlib.Path) -> None:
     """The same for the page of a status port. What a picture shows stands in it as its Description."""
-    with urllib.request.urlopen(f"http://{place}/", timeout=20) as answer:
-        page = answer.read().decode()
+
+    def read(path: str) -> str:
+        with urllib.request.urlopen(f"http://{place}/{path}", timeout=20) as answer:
+            return answer.read().decode()
+
+    page = read("")
     parts = "; ".join(re.findall(r'<h2>[\w ]+|"operation",[\s\w",/]*', page))
     path = PICTURES / "page.png"
     if DRAW:
+        with_curves = re.compile(r"(\[\d+,\d+,\d+,\d+\],?){40}")
+        wait_until(lambda: with_curves.search(read("history.json")), 120, "a minute of history")
         command = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
         command += ["--virtual-time-budget=4000", "--hide-scrollbars", f"--user-data-dir={folder / 'browser'}"]
         command += [f"--screenshot={folder / 'page.png'}", "--window-size=1120,820", f"http://{place}/"]

@@ -6,7 +6,7 @@ import pathlib
 import sys
 
 import pytest
-from conftest import clean_environment, run_to_end
+from conftest import FUSEWIRE, clean_environment, run_to_end
 
 from fusewire.cli import ours, ours_of
 from fusewire.launch.processes import PIPE, command_of, interpreter_flags
@@ -102,6 +102,22 @@ def test_which_interpreter(tmp_path, monkeypatch):
     assert started == (sys.executable, "-u", "-X", "dev", *first[1:], "train.py", "-u")
     assert command_of(["sh", "-c", "true"]).words == ("sh", "-c", "true")
     assert interpreter_flags(["-c", "code"]) == ([], ["-c", "code"])
+
+
+@pytest.mark.parametrize("code", ["import tensorflow", "import fusewire; fusewire.load()", ""])
+def test_the_plug_in_comes_with_tensorflow_and_not_before(folder, code):
+    program = f"""
+import sys
+assert "tensorflow" not in sys.modules
+{code}
+import fusewire
+assert fusewire.is_loaded() == ("tensorflow" in sys.modules) == {bool(code)}
+if fusewire.is_loaded():
+    from tensorflow.python.training import server_lib
+    assert hasattr(server_lib.Server.join, "__fusewire__")  # it is told that a task only serves
+"""
+    (folder / "uses.py").write_text(program)
+    run_to_end([FUSEWIRE, "run", "--ps", "0", "uses.py"], folder, clean_environment()).ok()
 
 
 def test_what_a_program_tells_goes_to_the_pipe_and_never_waits():

@@ -107,7 +107,7 @@ def test_tasks_die_with_their_actor_and_with_the_driver(drive, tmp_path):
         def kill_an_actor():
             while len(pids()) < 2:
                 time.sleep(0.1)
-            os.kill(parent(parent(pids()[0])), signal.SIGKILL)
+            os.kill(parent(parent(parent(pids()[0]))), signal.SIGKILL)  # above the agent and its guard
 
         threading.Thread(target=kill_an_actor).start()
         try:

@@ -104,6 +104,17 @@ def test_every_task_gets_its_place(run):
         assert config == {"cluster": cluster, "task": {"type": job, "index": int(index or 0)}}
 
 
+def test_ranks_get_their_places(run):
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    show = " ".join(f"${name}" for name in (*names, "FUSEWIRE_RANK", "FUSEWIRE_RANK_ADDRESSES"))
+    run.environment |= {"RANK": "7", "MASTER_PORT": "1"}  # of a launcher around this one
+    base = 20000 + os.getpid() % 10000
+    out = run("--ranks", "2", "--port-base", str(base), script=f"echo {show}").ok().splitlines()
+    addresses = f"{HOST}:{base},{HOST}:{base + 1}"
+    for rank, line in enumerate(sorted(out)):
+        assert line == f"rank:{rank} | {rank} 2 {rank} 2 {HOST} {base + 2} {rank} {addresses}"
+
+
 def test_protocol_reaches_the_task(run):
     done = run("--ps", "0", "--protocol", "grpc++", script='echo "$TF_CONFIG"; echo "\\"$FUSEWIRE_PROTOCOL\\""')
     [first, second] = [json.loads(line.partition("|")[2]) for line in done.ok().splitlines()]
@@ -289,7 +300,13 @@ def test_colours_on_a_terminal_only(run):
         (["--protocol", "grpc+-", "true"], "invalid choice"),
         (["--ranks", "2", "--restarts", "1", "true"], "does not take back a rank that has died. Fix: "),
         (["--log-dir", "/dev/null/logs", "true"], "--log-dir /dev/null/logs can't be used: "),
-        (["--hosts", "a", "--hostfile", "b", "true"], "both --hosts and --hostfile are given. Fix: "),
+        (["--hosts", "a", "--hostfile", "b", "true"], "--hosts with --hostfile: both name the hosts. Fix: "),
+        (["--ranks", "2", "--ps", "3", "true"], "--ranks with --ps: a group has ranks alone. Fix: "),
+        (["--chief", "--ranks", "2", "true"], "--ranks with --chief: a group has ranks alone. Fix: "),
+        (["--ranks", "2", "--protocol", "grpc++", "true"], "--ranks with --protocol: a group has ranks alone. Fix: "),
+        (["--wrokers", "2", "true"], "unknown: --wrokers (did you mean --workers?)"),
+        (["--log-dri=x", "true"], "unknown: --log-dri=x (did you mean --log-dir?)"),
+        (["--protocol", "grpc+", "true"], "(did you mean grpc++?)"),
         (["--hosts", "-oProxyCommand=x", "true"], "expected one argument"),
         (["--hosts=-oProxyCommand=x", "true"], "'-oProxyCommand=x' is not a host. Fix: "),
         (["--env", "ABSENT", "true"], "--env ABSENT: this variable is not set here. Fix: "),
@@ -300,6 +317,12 @@ def test_what_cannot_be_run(fusewire_command, words, told):
     done = fusewire_command("run", *words)
     assert done.status == 2
     assert told in done.error
+
+
+def test_a_mistyped_command_is_told(fusewire_command):
+    done = fusewire_command("rnu", "true")
+    assert done.status == 2
+    assert "(did you mean run?)" in done.error
 
 
 def test_program_that_cannot_be_started(run):

@@ -4,6 +4,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from processes import free_addresses, wait_until
 
 from fusewire.doctor import inquiry, survey
 from fusewire.doctor.survey import Peer, Survey, Way
+from fusewire.inspect import seeing
 
 MEMBERS = {"ps:0": "10.0.0.1:2222", "ps:1": "10.0.0.2:2222", "worker:0": "10.0.0.3:2222"}
 
@@ -120,7 +122,8 @@ def test_matrices():
     assert lines[1] == "  t19 to x: 19 us, 1000 MB/s, tcp"
 
 
-def test_addresses_come_from_the_words_or_from_tf_config():
+def test_addresses_come_from_the_words_or_from_tf_config(monkeypatch):
+    monkeypatch.setattr(seeing, "find", list)
     assert survey.addresses_of("a:1, [::1]:2,a:1,", {}) == ["a:1", "[::1]:2"]
     config = {"TF_CONFIG": json.dumps({"cluster": {"ps": ["a:1"], "worker": {"3": "b:2"}}})}
     assert survey.addresses_of("TF_CONFIG", config) == ["a:1", "b:2"]
@@ -129,6 +132,21 @@ def test_addresses_come_from_the_words_or_from_tf_config():
             environment = {"TF_CONFIG": '{"cluster": 3}'}
         with pytest.raises(ValueError):
             survey.addresses_of(words, environment)
+
+
+def test_without_addresses_the_job_of_this_machine_is_found(monkeypatch):
+    start = int(pathlib.Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+
+    def place(task, start, **members):
+        return seeing.Place("127.0.0.1", 1, os.getpid(), start, (task,), members)
+
+    here = [place("ps:0", start, ps="a:1", worker="b:2"), place("worker:0", start, ps="a:1", worker="b:2")]
+    others = [place("rank:0", start, rank="c:3"), place("ps:0", start + 1, ps="d:4")]  # of another kind, and dead
+    monkeypatch.setattr(seeing, "find", lambda: here + others)
+    assert survey.addresses_of(survey.HERE, {}) == ["a:1", "b:2"]
+    monkeypatch.setattr(seeing, "find", lambda: [*here, place("ps:0", start, ps="e:5")])
+    with pytest.raises(ValueError, match="2 clusters run on this machine: write --cluster a:1, or --cluster e:5"):
+        survey.addresses_of(survey.HERE, {})
 
 
 @pytest.mark.parametrize("data", [b"", b"\x0a", b"\x0a\x05\x12", b"\xff" * 20, b"\x0b\x00", b"\x0a\x02\x12\x00"])

@@ -181,13 +181,13 @@ def test_a_session_that_waits_for_a_task_that_is_not_there():
 def test_a_slow_server_is_named_with_what_it_owes():
     verdict = why.judge(
         [
-            process("ps:0", operation("run_in", "ps:0", "worker:0", "part 3", 5)),
-            process("worker:0", STEP, operation("run_out", "worker:0", "ps:0", "fusewire/ps_0/round_1_0", 5)),
+            process("ps:0", operation("run_in", "ps:0", "worker:0", "table, weights", 5)),
+            process("worker:0", STEP, operation("run_out", "worker:0", "ps:0", "table, weights", 5)),
         ],
         2 * S,
     )
     assert (verdict.cause, verdict.task) == ("slow", "ps:0")
-    assert verdict.evidence[0] == "ps:0 runs part 3 for worker:0, asked 5.0 s ago"
+    assert verdict.evidence[0] == "ps:0 runs its part of the graph table, weights for worker:0, asked 5.0 s ago"
 
 
 def test_tasks_that_wait_for_each_other_are_a_circle():

@@ -25,11 +25,14 @@ from fusewire.torch import bootstrap
 TIMEOUT = datetime.timedelta(seconds=30)
 
 
-def program(text, *, ranks=0, seconds=60, **environment):
-    """Runs a program in a process of its own, or under torchrun. Returns its output."""
+TORCHRUN, FUSEWIRE_RUN = ("torch.distributed.run", "--standalone", "--nproc-per-node"), ("fusewire", "run", "--ranks")
+
+
+def program(text, *, ranks=0, seconds=60, launcher=TORCHRUN, **environment):
+    """Runs a program in a process of its own, or under a launcher. Returns its output."""
     command = [sys.executable]
     if ranks:
-        command += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+        command += ["-m", *launcher, str(ranks)]
     path = os.path.join(environment.pop("folder"), "program.py")
     with open(path, "w", encoding="utf-8") as file:
         file.write(textwrap.dedent(text))
@@ -60,6 +63,25 @@ def test_torchrun_needs_no_import(tmp_path):
         folder=str(tmp_path),
     )
     assert output.count("sum 6.0 fusewire") == 3
+
+
+@pytest.mark.parametrize("backend", ["fusewire", "gloo"])
+def test_under_fusewire_run(tmp_path, backend):
+    """Any backend: the launcher sets what init_method="env://" reads."""
+    output = program(
+        f"""
+        import torch, torch.distributed as dist
+        dist.init_process_group({backend!r}, init_method="env://")
+        tensor = torch.tensor([dist.get_node_local_rank() + 1.0])
+        dist.all_reduce(tensor)
+        print(f"sum {{tensor.item()}} {{dist.get_backend()}}")
+        dist.destroy_process_group()
+        """,
+        ranks=3,
+        launcher=FUSEWIRE_RUN,
+        folder=str(tmp_path),
+    )
+    assert [f"rank:{rank} | sum 6.0 {backend}" in output for rank in range(3)] == [True] * 3
 
 
 def test_the_quick_start_of_the_page(tmp_path):

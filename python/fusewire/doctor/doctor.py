@@ -54,9 +54,9 @@ def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         "--cluster",
         metavar="HOST:PORT,...",
         nargs="?",
-        const="TF_CONFIG",
+        const=survey.HERE,
         help="addresses of tasks, as in the cluster; one is enough, as each knows the others. Without addresses: "
-        "those in TF_CONFIG",
+        "those in TF_CONFIG, or of the job that runs on this machine",
     )
     doctor.add_argument("--seconds", type=seconds, default=60.0, help="how long --cluster measures at most (60)")
     doctor.add_argument("--json", action="store_true", help="print the report as JSON")

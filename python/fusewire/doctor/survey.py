@@ -15,8 +15,10 @@ from fusewire.doctor import inquiry
 from fusewire.doctor.inquiry import NoAnswerError
 from fusewire.doctor.network import CONFIG_ERRORS, cluster_of
 from fusewire.doctor.report import FAIL, NOTE, OK, WARN, Check
+from fusewire.inspect import seeing
 from fusewire.pages import page
 
+HERE = "TF_CONFIG"  # in place of addresses
 AT_ONCE = 64  # tasks that are asked at the same time
 PEERS_MAX = 4096  # tasks that are asked in all: each names others, and one may lie
 CLOCKS_APART_S = 0.1  # logs and traces of two tasks can't be read side by side beyond this
@@ -79,12 +81,15 @@ class Survey:
 
 
 def addresses_of(words: str, environment: Mapping[str, str]) -> list[str]:
-    """The addresses of --cluster; "TF_CONFIG": those of its cluster. ValueError: it says none."""
-    if words == "TF_CONFIG":
+    """The addresses of --cluster; HERE: those of TF_CONFIG's cluster, or else of the job that runs on this machine.
+    ValueError: it says none."""
+    if words == HERE and environment.get(HERE):
         try:
             found = [address for tasks in cluster_of(environment)[0].values() for address in tasks.values()]
         except CONFIG_ERRORS as error:
             raise ValueError("TF_CONFIG names no cluster: write --cluster host:port,...") from error
+    elif words == HERE:
+        found = of_this_machine()
     else:
         found = [word.strip() for word in words.split(",") if word.strip()]
     if not found:
@@ -92,6 +97,18 @@ def addresses_of(words: str, environment: Mapping[str, str]) -> list[str]:
     for address in found:
         inquiry.split(address)
     return list(dict.fromkeys(found))
+
+
+def of_this_machine() -> list[str]:
+    """The addresses of the cluster whose processes `fusewire top` finds. ValueError: there are several, or none."""
+    places = [place for place in seeing.find() if seeing.is_alive(place) and not place.tasks[0].startswith("rank:")]
+    clusters = {place.key: list(place.members.values()) for place in places}
+    if len(clusters) > 1:
+        each = ", or ".join(f"--cluster {addresses[0]}" for addresses in clusters.values())
+        raise ValueError(f"{len(clusters)} clusters run on this machine: write {each}")
+    if not clusters:
+        raise ValueError("TF_CONFIG is not set, and no cluster is found on this machine: write --cluster host:port,...")
+    return next(iter(clusters.values()))
 
 
 def survey(addresses: Iterable[str], seconds: float, say: Callable[[str], None]) -> Survey:

@@ -178,7 +178,7 @@ STATUS = row_of(
         "names": list_of(row_of({**_texts("kind", "task", "peer", "name"), **_counts("count", "bytes", "time_ns")})),
         "last": list_of(row_of({**_texts("kind", "task", "peer"), "age_ns": whole(0)})),
     },
-    NUMBERS,
+    {**NUMBERS, **_texts("machine"), **_counts("cpu_ns", "memory_bytes")},
 )
 # As much of it as a launcher needs, each second.
 COUNTERS = row_of(
@@ -201,7 +201,8 @@ SHAPES: Mapping[str, Shape] = {"/status.json": STATUS, "/ring.json": ring, "/now
 
 # The file that names a status port.
 ENTRY = row_of(
-    {**_counts("pid", "start"), "host": text, "port": whole(1, PORT_MAX), "tasks": list_of(row_of(TASK), TASKS_MAX)}
+    {**_counts("pid", "start"), "host": text, "port": whole(1, PORT_MAX), "tasks": list_of(row_of(TASK), TASKS_MAX)},
+    _texts("pid_space"),
 )
 
 # What a task answers to `fusewire doctor --cluster`; see tf/server/inquiry.h.

@@ -51,9 +51,15 @@ class Place:
     start: int = 0
     tasks: tuple[str, ...] = dataclasses.field(default=(), compare=False)
     members: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)
+    path: pathlib.Path | None = dataclasses.field(default=None, compare=False)  # of its file; None: of elsewhere
 
     def __str__(self) -> str:
         return machine.at_port(self.host, self.port)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Equal for all processes of one cluster."""
+        return tuple(sorted(self.members.items()))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +97,7 @@ def folders() -> list[pathlib.Path]:
 
 
 def find(places: Iterable[pathlib.Path] | None = None) -> list[Place]:
-    """The ports that the files name. Files that others could have written are ignored."""
+    """The ports that the files name. Files that others could have written are ignored, and stale ones removed."""
     found = []
     for folder in folders() if places is None else places:
         with contextlib.suppress(OSError):
@@ -101,17 +107,32 @@ def find(places: Iterable[pathlib.Path] | None = None) -> list[Place]:
             for path in sorted(folder.glob("*.json")):
                 # It may be removed meanwhile.
                 with contextlib.suppress(OSError, ValueError):
-                    found.append(_place(answers.read(path.read_bytes(), answers.ENTRY)))
-    return [place for place in found if place.tasks]  # one without is about to begin
+                    found.append(_place(path, answers.read(path.read_bytes(), answers.ENTRY)))
+    return [place for place in _without_stale(found) if place.tasks]  # one without is about to begin
 
 
-def _place(entry: Mapping[str, Any]) -> Place:
+def _without_stale(places: Sequence[Place]) -> list[Place]:
+    """Those of processes that have ended are kept while others of their cluster are alive, and none in their place."""
+    alive = [place for place in places if is_alive(place)]
+    kept = []
+    for place in places:
+        others = [other.tasks for other in alive if other.key == place.key]
+        is_stale = place.path is not None and place not in alive and (not others or place.tasks in others)
+        if not is_stale:
+            kept.append(place)
+        elif place.path is not None:
+            place.path.unlink(missing_ok=True)
+    return kept
+
+
+def _place(path: pathlib.Path, entry: Mapping[str, Any]) -> Place:
     tasks = entry["tasks"]
     members = {name: address for task in tasks for name, address in task["members"].items()}
     names = tuple(task["task"] for task in tasks)
     # A port that is open on every interface is asked here.
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(entry["host"], entry["host"])
-    return Place(host, entry["port"], entry["pid"], entry["start"], names, members)
+    is_near = entry.get("pid_space") == machine.pid_identity()
+    return Place(host, entry["port"], entry["pid"], entry["start"], names, members, path if is_near else None)
 
 
 def parse(text: str) -> Place:

@@ -6,24 +6,30 @@ import collections
 import dataclasses
 import itertools
 import json
+import os
+import select
 import shutil
 import sys
+import termios
 import time
+import tty
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fusewire.cli import LINE_MAX, USAGE_ERROR, paint, printable, seconds
 from fusewire.inspect import seeing
-from fusewire.inspect.seeing import Process
+from fusewire.inspect.seeing import Place, Process
 from fusewire.pages import with_page
 from fusewire.secret import secret_of_environment
 
 EVERY_S = 1.0
 NAMES_SHOWN = 8
 IMBALANCE_SHOWN = 1.3  # the busiest parameter server, as a multiple of the mean
-HEADING = "1"
+HEADING, GOOD, BAD, LATE, QUIET = "1", "32", "31;1", "33", "90"  # colours
+LATE_S = 2.0  # the oldest operation that somebody waits for, as `fusewire why` counts
 COLLECTIVE = "collective"  # the protocol of ranks
 WAITS = ("receive", "run_out", "collective")
+QUIT = "q"
 
 
 def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -40,6 +46,12 @@ def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     top.add_argument(
         "--every", type=seconds, default=EVERY_S, metavar="S", help=f"seconds of one view; default: {EVERY_S:g}"
     )
+    top.add_argument(
+        "--sort",
+        choices=SORTS,
+        default="task",
+        help="what the tasks are sorted by, on a terminal also by its first letter",
+    )
     top.add_argument("--targets", action="store_true", help="print the status ports for Prometheus (file_sd), then end")
     top.add_argument(
         "--token", action="store_true", help="print the token that the secret makes for /metrics, then end"
@@ -54,26 +66,73 @@ def call(options: argparse.Namespace) -> int:
     if options.targets:
         return print_targets(seeing.ask_all(given or seeing.find()))
     live = not (options.once or options.json) and sys.stdout.isatty()
-    before: list[Process] = []
     try:
-        for turn in itertools.count():
-            now = [process for each in seeing.clusters(seeing.ask_all(given or seeing.find())) for process in each]
-            if not now and not live:
-                print(f"fusewire top: {seeing.NO_TASK}", file=sys.stderr)
-                return USAGE_ERROR
-            if turn > 0:
-                views = [view(cluster, before) for cluster in seeing.clusters(now)]
-                if options.json:
-                    print(json.dumps({"clusters": [dataclasses.asdict(each) for each in views]}, indent=1))
-                else:
-                    show(views, live)
-                if not live:
-                    return 0
-            before = now
-            time.sleep(options.every)
+        with Keys(live) as keys:
+            return watch(given, options, live, keys)
     except KeyboardInterrupt:
         print()
-    return 0
+        return 0
+
+
+def watch(given: Sequence[Place], options: argparse.Namespace, live: bool, keys: "Keys") -> int:
+    before: list[Process] = []
+    for turn in itertools.count():
+        now = [process for each in seeing.clusters(seeing.ask_all(given or seeing.find())) for process in each]
+        until = time.monotonic() + options.every
+        if not now and not live:
+            print(f"fusewire top: {seeing.NO_TASK}", file=sys.stderr)
+            return USAGE_ERROR
+        views = [view(cluster, before) for cluster in seeing.clusters(now)] if turn > 0 else []
+        before = now
+        while True:
+            if turn > 0:
+                present(views, options, live)
+            if turn > 0 and not live:
+                return 0
+            key = keys.next(until)
+            if key == QUIT:
+                print()
+                return 0
+            if not key:
+                break
+            options.sort = next((name for name in SORTS if name.startswith(key)), options.sort)
+    raise AssertionError
+
+
+def present(views: Sequence["View"], options: argparse.Namespace, live: bool) -> None:
+    order = SORTS[options.sort]
+    views = [dataclasses.replace(each, tasks=sorted(each.tasks, key=order)) for each in views]
+    if options.json:
+        print(json.dumps({"clusters": [dataclasses.asdict(each) for each in views]}, indent=1))
+    else:
+        show(views, live, options.sort)
+
+
+class Keys:
+    """What is typed while the view is live; nothing if the input is not a terminal."""
+
+    def __init__(self, live: bool):
+        self._is_read = live and sys.stdin.isatty()
+        self._mode: list[Any] = []
+
+    def __enter__(self) -> "Keys":
+        if self._is_read:
+            self._mode = termios.tcgetattr(sys.stdin)
+            tty.setcbreak(sys.stdin)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_read:
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._mode)
+
+    def next(self, until: float) -> str:
+        """ "" once the time is over."""
+        left_s = max(0.0, until - time.monotonic())
+        if not self._is_read:
+            time.sleep(left_s)
+            return ""
+        is_typed = select.select([sys.stdin], [], [], left_s)[0]
+        return (os.read(sys.stdin.fileno(), 1).decode(errors="replace") or QUIT) if is_typed else ""
 
 
 def print_token() -> int:
@@ -106,17 +165,19 @@ class TaskView:
     state: str
     protocol: str = ""
     pid: int = 0
-    steps_per_s: float = 0.0
+    steps_per_s: float | None = None  # None, as p50_s: it has no steps
     bytes_in_per_s: float = 0.0
     bytes_out_per_s: float = 0.0
     waits_open: int = 0  # operations for whose answer it waits
     asked_open: int = 0  # operations that peers wait for
     oldest_s: float = 0.0  # of all of these
-    p50_s: float = 0.0  # of its steps
-    p99_s: float = 0.0
+    p50_s: float | None = None  # of its steps; of a rank, its collective operations
+    p99_s: float | None = None
     slowest_peer: str = ""  # by the mean time of its answers in this view; of a rank: waited for longest
     slowest_peer_s: float = 0.0
     collectives_per_s: float = 0.0
+    cpu: float | None = None  # processors that its process uses; None: it does not tell, as the next
+    memory_bytes: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,6 +204,16 @@ class View:
 
 
 Row = Mapping[str, Any]
+# What tasks may be sorted by; the first letters are keys.
+SORTS: Mapping[str, Callable[[TaskView], Any]] = {
+    "task": lambda each: _natural(each.task),
+    "steps": lambda each: -(each.steps_per_s or each.collectives_per_s),
+    "in": lambda each: -each.bytes_in_per_s,
+    "out": lambda each: -each.bytes_out_per_s,
+    "waits": lambda each: -each.waits_open,
+    "cpu": lambda each: -(each.cpu or 0.0),
+    "memory": lambda each: -(each.memory_bytes or 0),
+}
 
 
 def view(cluster: Sequence[Process], before: Sequence[Process]) -> View:
@@ -159,10 +230,14 @@ def view(cluster: Sequence[Process], before: Sequence[Process]) -> View:
         over_s = (process.status["now_ns"] - then["now_ns"]) / 1e9 if then else 0.0
         lines = list(_since(process.status["lines"], then["lines"] if then else (), ("kind", "task", "peer")))
         counted = _counted(process.status.get("numbers", {}), then.get("numbers", {}) if then else {})
+        use = use_of(process.status, then, over_s)
         tasks += [
-            rank_view(process, task, lines, counted, over_s)
-            if task["protocol"] == COLLECTIVE
-            else task_view(process, task, lines, over_s)
+            dataclasses.replace(
+                rank_view(process, task, lines, counted, over_s)
+                if task["protocol"] == COLLECTIVE
+                else task_view(process, task, lines, over_s),
+                **use,
+            )
             for task in process.status["tasks"]
         ]
         for row in _since(process.status["names"], then["names"] if then else (), ("kind", "task", "peer", "name")):
@@ -173,12 +248,20 @@ def view(cluster: Sequence[Process], before: Sequence[Process]) -> View:
     mean = sum(sent.values()) / len(sent) if sent else 0.0
     busiest = max(sent, key=lambda task: sent[task]) if mean else ""
     return View(
-        sorted(tasks, key=lambda each: _natural(each.task)),
+        sorted(tasks, key=SORTS["task"]),
         sent[busiest] / mean if busiest else 0.0,
         busiest,
         sorted(names, key=lambda each: -each.bytes_per_s)[:NAMES_SHOWN],
         sorted(names, key=lambda each: -each.seconds_per_s)[:NAMES_SHOWN],
     )
+
+
+def use_of(now: Row, then: Row | None, over_s: float) -> dict[str, Any]:
+    """What the process uses: all its tasks show it."""
+    if "cpu_ns" not in now:
+        return {}
+    used_ns = now["cpu_ns"] - then["cpu_ns"] if then and "cpu_ns" in then else 0
+    return {"cpu": used_ns / 1e9 / over_s if over_s else None, "memory_bytes": now.get("memory_bytes")}
 
 
 def task_view(process: Process, task: Row, lines: Sequence[Row], over_s: float) -> TaskView:
@@ -202,14 +285,14 @@ def task_view(process: Process, task: Row, lines: Sequence[Row], over_s: float) 
         process.state,
         task["protocol"],
         process.status["pid"],
-        sum(line["count"] for line in steps) / over_s,
+        sum(line["count"] for line in steps) / over_s if steps else None,
         sum(line["bytes"] for line in of("receive", "run_out")) / over_s,
         sum(line["bytes"] for line in of("provide", "run_in")) / over_s,
         sum(line["open"] for line in waits),
         sum(line["open"] for line in asked),
         max((line["oldest_ns"] for line in [*waits, *asked]), default=0) / 1e9,
-        max((line["p50_ns"] for line in steps), default=0) / 1e9,
-        max((line["p99_ns"] for line in steps), default=0) / 1e9,
+        max(line["p50_ns"] for line in steps) / 1e9 if steps else None,
+        max(line["p99_ns"] for line in steps) / 1e9 if steps else None,
         slowest,
         slowest_s,
     )
@@ -261,71 +344,102 @@ def _natural(task: str) -> tuple[str, int]:
     return job, int(index) if index.isdecimal() else 0
 
 
-def show(views: Sequence[View], live: bool) -> None:
+Line = list[tuple[str, str]]  # texts and their colours
+
+
+def show(views: Sequence[View], live: bool, sort: str = "task") -> None:
     """Prints the views; on a terminal over the ones before, cut to its size."""
-    lines = [printable(line, LINE_MAX) for each in views for line in text_of(each)] or [seeing.NO_TASK]
+    lines = [line for each in views for line in lines_of(each)] or [[(seeing.NO_TASK, "")]]
     if live:
         size = shutil.get_terminal_size()
-        lines = [line[: size.columns - 1] for line in lines[: size.lines - 1]]
+        lines = [*lines[: size.lines - 3], [], footer(sort)]
+        lines = [list(cut(line, size.columns - 1)) for line in lines]
         sys.stdout.write("\033[H\033[2J")
-    for line in lines:
-        heading = not line.startswith(" ")
-        print(paint(line, HEADING, sys.stdout.buffer) if heading else line)
+    out = sys.stdout.buffer
+    text = "\n".join("".join(paint(text, colour, out) if colour else text for text, colour in line) for line in lines)
+    sys.stdout.write(text if live else text + "\n")
     sys.stdout.flush()
 
 
+def footer(sort: str) -> Line:
+    keys = [(f"  {name}", HEADING if name == sort else QUIET) for name in SORTS]
+    return [("sorted by", QUIET), *keys, (f"; type its first letter, {QUIT} to quit", QUIET)]
+
+
+def cut(line: Line, columns: int) -> Iterator[tuple[str, str]]:
+    for text, colour in line:
+        yield text[: max(0, columns)], colour
+        columns -= len(text)
+
+
 def text_of(each: View) -> Iterator[str]:
+    return ("".join(text for text, _ in line) for line in lines_of(each))
+
+
+def lines_of(each: View) -> Iterator[Line]:
     jobs = collections.Counter(task.task.partition(":")[0] for task in each.tasks)
-    yield ", ".join(f"{count} {job}{'s' if count > 1 and job[-1:] != 's' else ''}" for job, count in jobs.items())
+    counts = (f"{count} {job}{'s' if count > 1 and job[-1:] != 's' else ''}" for job, count in sorted(jobs.items()))
+    yield heading(", ".join(counts))
     width = max([8, *(len(task.task) for task in each.tasks)]) + 2
-    if any(task.protocol == COLLECTIVE for task in each.tasks):
-        yield from _text_of_ranks(each, width)
-        return
-    head = f"  {'task':<{width}}{'state':<6}{'steps/s':>8}{'in/s':>9}{'out/s':>9}{'waits':>6}{'asked':>6}{'oldest':>10}"
-    yield f"{head}{'step p50':>9}{'p99':>8}  slowest peer"
-    yield from _rows(each, width, _cells_of_task)
-    if each.imbalance > IMBALANCE_SHOWN:
-        yield f"  {each.busiest} carries {each.imbalance:.1f} times the mean of the parameter servers' bytes"
-    yield from _text_of_names(each)
-
-
-def _text_of_ranks(each: View, width: int) -> Iterator[str]:
-    yield f"  {'rank':<{width}}{'state':<6}{'calls/s':>10}{'bytes/s':>11}{'waits':>6}{'oldest':>10}  waits for"
-    yield from _rows(each, width, _cells_of_rank)
-    yield from _text_of_names(each)
-
-
-def _rows(each: View, width: int, cells: Callable[[TaskView], str]) -> Iterator[str]:
+    is_of_ranks = any(task.protocol == COLLECTIVE for task in each.tasks)
+    head, cells = (HEAD_OF_RANKS, _cells_of_rank) if is_of_ranks else (HEAD_OF_TASKS, _cells_of_task)
+    yield [(f"  {'rank' if is_of_ranks else 'task':<{width}}{head}", QUIET)]
     for task in each.tasks:
-        if task.state != "answers":
-            yield f"  {task.task:<{width}}{task.state}"
-            continue
-        slowest = f"{task.slowest_peer} {seeing.seconds(task.slowest_peer_s * 1e9)}" if task.slowest_peer else "-"
-        yield f"  {task.task:<{width}}{'up':<6}{cells(task)}  {slowest}"
-
-
-def _cells_of_task(task: TaskView) -> str:
-    return (
-        f"{task.steps_per_s:>8.1f}{seeing.amount(task.bytes_in_per_s):>9}{seeing.amount(task.bytes_out_per_s):>9}"
-        f"{task.waits_open:>6}{task.asked_open:>6}{seeing.seconds(task.oldest_s * 1e9):>10}"
-        f"{seeing.seconds(task.p50_s * 1e9):>9}{seeing.seconds(task.p99_s * 1e9):>8}"
-    )
-
-
-def _cells_of_rank(task: TaskView) -> str:
-    return (
-        f"{task.collectives_per_s:>10.1f}{seeing.amount(task.bytes_in_per_s):>11}{task.waits_open:>6}"
-        f"{seeing.seconds(task.oldest_s * 1e9):>10}"
-    )
-
-
-def _text_of_names(each: View) -> Iterator[str]:
+        yield [(printable(f"  {task.task:<{width}}", LINE_MAX), ""), *cells_of(task, cells)]
+    if each.imbalance > IMBALANCE_SHOWN and not is_of_ranks:
+        words = f"  {each.busiest} carries {each.imbalance:.1f} times the mean of the parameter servers' bytes"
+        yield [(printable(words), LATE)]
     for title, names in (("most bytes", each.most_bytes), ("most time", each.most_time)):
         if names:
-            yield f"{title:<66}{'bytes/s':>11}{'waited/s':>11}{'times/s':>9}"
+            yield heading(f"{title:<66}{'bytes/s':>11}{'waited/s':>11}{'times/s':>9}")
         for name in names:
-            where = f"{name.task} <- {name.peer}  {name.name}"
-            yield (
-                f"  {where[:63]:<64}{seeing.amount(name.bytes_per_s):>11}"
-                f"{seeing.seconds(name.seconds_per_s * 1e9):>11}{name.count_per_s:>9.1f}"
-            )
+            where = printable(f"{name.task} <- {name.peer}  {name.name}", LINE_MAX)
+            waited = seeing.seconds(name.seconds_per_s * 1e9)
+            numbers = f"{seeing.amount(name.bytes_per_s):>11}{waited:>11}{name.count_per_s:>9.1f}"
+            yield [(f"  {where[:63]:<64}{numbers}", "")]
+
+
+def heading(text: str) -> Line:
+    return [(printable(text, LINE_MAX), HEADING)]
+
+
+def cells_of(task: TaskView, cells: Callable[[TaskView], Line]) -> Line:
+    if task.state != "answers":
+        return [(printable(task.state, LINE_MAX), BAD)]
+    slowest = f"{task.slowest_peer} {seeing.seconds(task.slowest_peer_s * 1e9)}" if task.slowest_peer else "-"
+    return [(f"{'up':<6}", GOOD), *cells(task), (printable(f"  {slowest}", LINE_MAX), "")]
+
+
+HEAD_OF_TASKS = (
+    f"{'state':<6}{'steps/s':>8}{'in/s':>9}{'out/s':>9}{'cpu':>7}{'memory':>9}{'waits':>6}{'asked':>6}{'oldest':>10}"
+    f"{'step p50':>9}{'p99':>8}  slowest peer"
+)
+HEAD_OF_RANKS = (
+    f"{'state':<6}{'calls/s':>10}{'bytes/s':>11}{'cpu':>7}{'memory':>9}{'waits':>6}{'oldest':>10}  waits for"
+)
+
+
+def _cells_of_task(task: TaskView) -> Line:
+    p50, p99 = ("-" if value is None else seeing.seconds(value * 1e9) for value in (task.p50_s, task.p99_s))
+    steps = "-" if task.steps_per_s is None else f"{task.steps_per_s:.1f}"
+    return [
+        (f"{steps:>8}{seeing.amount(task.bytes_in_per_s):>9}{seeing.amount(task.bytes_out_per_s):>9}", ""),
+        (f"{_use_of(task)}{task.waits_open:>6}{task.asked_open:>6}", ""),
+        _oldest(task),
+        (f"{p50:>9}{p99:>8}", ""),
+    ]
+
+
+def _cells_of_rank(task: TaskView) -> Line:
+    rates = f"{task.collectives_per_s:>10.1f}{seeing.amount(task.bytes_in_per_s):>11}"
+    return [(f"{rates}{_use_of(task)}{task.waits_open:>6}", ""), _oldest(task)]
+
+
+def _use_of(task: TaskView) -> str:
+    cpu = "-" if task.cpu is None else f"{task.cpu * 100:.0f} %"
+    memory = "-" if task.memory_bytes is None else seeing.amount(task.memory_bytes)
+    return f"{cpu:>7}{memory:>9}"
+
+
+def _oldest(task: TaskView) -> tuple[str, str]:
+    return f"{seeing.seconds(task.oldest_s * 1e9):>10}", LATE if task.oldest_s > LATE_S else ""

@@ -293,7 +293,7 @@ def owed_by(processes: Sequence[Process], task: str, longer_ns: float) -> list[s
     for peer, operations in sorted(owed.items()):
         oldest = max(operations, key=lambda each: each["age_ns"])
         others = f" and {len(operations) - 1} more" if len(operations) > 1 else ""
-        verb = "runs" if oldest["kind"] == "run_in" else "has not produced"
+        verb = "runs its part of the graph" if oldest["kind"] == "run_in" else "has not produced"
         age = seeing.seconds(oldest["age_ns"])
         lines.append(f"{task} {verb} {oldest['name']}{others} for {peer}, asked {age} ago")
     return lines

@@ -14,7 +14,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from fusewire import machine
@@ -26,7 +26,7 @@ from fusewire.launch.job import Here, Job, Limits, Place, tasks_of
 from fusewire.launch.launchers import RankInfo
 from fusewire.launch.loop import Loop
 from fusewire.launch.output import COLOURS, Lines, Screen
-from fusewire.launch.plan import Plan, PortError, free_ports
+from fusewire.launch.plan import Plan, PortError, Ranks, addresses_of, free_ports
 from fusewire.launch.processes import INTERRUPTED, LOST, NOT_STARTED, Command, Listener
 from fusewire.launch.remote import Remote
 from fusewire.pages import with_page
@@ -36,7 +36,7 @@ from fusewire.tf import protocol
 STRANGERS = 16  # connections beside those of the job's processes
 STRANGERS_TOLD = 20
 SILENCE_S = 60.0
-TOLD = {"TF_CONFIG", protocol.VARIABLE, "FUSEWIRE_RANK", "FUSEWIRE_RANK_ADDRESSES"}  # by rank 0
+TOLD = {"TF_CONFIG", protocol.VARIABLE, *Ranks(1).environments(["", ""])[0]}  # by rank 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,12 +82,15 @@ def exec_program(command: Command, environment: dict[str, str], protocol_name: s
 
 def run_inside(bootstrap: Bootstrap, limits: Limits, screen: Screen) -> int:
     """This process's part of the job. Returns the exit code."""
-    rank = bootstrap.info.rank
-    port = None if bootstrap.port_base is None else bootstrap.port_base + 1 + rank
+    rank, base = bootstrap.info.rank, bootstrap.port_base
+    listening = bootstrap.plan.listening(range(bootstrap.info.size))
+    own = [number for number, place in enumerate(listening) if place == rank] or [rank]
     try:
-        with free_ports(1, port) as ports:
+        with contextlib.ExitStack() as stack:
+            held = [stack.enter_context(free_ports(1, base and base + 1 + number)) for number in own]
+            ports = [port for [port] in held]
             if rank == 0:
-                return _lead(bootstrap, limits, screen, ports[0])
+                return _lead(bootstrap, limits, screen, ports)
             return _follow(bootstrap, screen, ports[0])
     except (PortError, BootstrapError) as error:
         screen.fail(with_page(f"rank {rank}: {error}", "inside"))
@@ -121,7 +124,7 @@ class Follower(Remote):
             self._line = None
 
 
-def _lead(bootstrap: Bootstrap, limits: Limits, screen: Screen, port: int) -> int:
+def _lead(bootstrap: Bootstrap, limits: Limits, screen: Screen, ports: Sequence[int]) -> int:
     loop = Loop()
     plan, size = bootstrap.plan, bootstrap.info.size
     with loop.signals_handled(), contextlib.ExitStack() as stack:
@@ -131,16 +134,17 @@ def _lead(bootstrap: Bootstrap, limits: Limits, screen: Screen, port: int) -> in
         answers = [followers[rank].answer or {} for rank in range(1, size)]
         reached = [str(answer["dialled"]) for answer in answers]
         own = next((host for host in reached if not machine.is_loopback(host)), machine.loopback())
-        addresses = [machine.at_port(own, port)]
-        for answer in answers:  # a process that reaches rank 0 over loopback is on its host
-            host = str(answer["address"])
-            addresses.append(machine.at_port(own if machine.is_loopback(host) else host, int(answer["port"])))
+        hosts = [str(answer["address"]) for answer in answers]
+        # A process that reaches rank 0 over loopback is on its host.
+        hosts = [own, *(own if machine.is_loopback(host) else host for host in hosts)]
+        free = [ports, *([int(answer["port"])] for answer in answers)]
+        addresses = addresses_of(plan.listening(range(size)), hosts, free)
         places: list[Place] = [
             Here(loop, bootstrap.command, limits.live),
             *(followers[rank] for rank in range(1, size)),
         ]
         shared = [bootstrap.environment, *[{}] * (size - 1)]
-        tasks = tasks_of(plan, places, addresses[: plan.listening()], shared)
+        tasks = tasks_of(plan, places, addresses, shared)
         screen.say(f"{plan}, in {size} processes that another launcher has started")
         return Job(tasks, loop, screen, limits).run()
 

@@ -186,8 +186,8 @@ class Task:
 def tasks_of(
     plan: Plan, places: Sequence[Place], addresses: Sequence[str], shared: Sequence[Mapping[str, str]]
 ) -> list[Task]:
-    """The tasks of a plan, each at its place. `addresses`: of the first ones, see Plan.listening(). `shared`: what each
-    one's environment has beside its own variables."""
+    """The tasks of a plan, each at its place. `addresses`: see Plan.listening(). `shared`: what each one's
+    environment has beside its own variables."""
     environments = plan.environments(addresses)
     return [
         Task(job, index, plan.is_alone(job), place, {**others, **its})

@@ -75,9 +75,9 @@ class Cluster:
     def is_alone(self, job: str) -> bool:
         return job in ("chief", "evaluator")
 
-    def listening(self) -> int:
-        """The number of tasks that have an address: the first ones. An evaluator has none."""
-        return sum(self.shape.jobs().values())
+    def listening(self, places: Sequence[int]) -> list[int]:
+        """Where the addresses are, of tasks at these places. An evaluator has none."""
+        return list(places[: sum(self.shape.jobs().values())])
 
     def places(self, hosts: Sequence[Host]) -> list[int]:
         return place(len(self.tasks()), hosts)
@@ -98,7 +98,7 @@ class Cluster:
 
 @dataclasses.dataclass(frozen=True)
 class Ranks:
-    """A group of fusewire.collective."""
+    """A group of fusewire.collective, or of torch.distributed."""
 
     count: int
 
@@ -108,15 +108,24 @@ class Ranks:
     def is_alone(self, job: str) -> bool:
         return False
 
-    def listening(self) -> int:
-        return self.count
+    def listening(self, places: Sequence[int]) -> list[int]:
+        """One for each rank, and MASTER_PORT at rank 0's host."""
+        return [*places, places[0]]
 
     def places(self, hosts: Sequence[Host]) -> list[int]:
         return place_in_blocks(self.count, hosts)
 
     def environments(self, addresses: Sequence[str]) -> list[dict[str, str]]:
+        *own, meeting = addresses
+        hosts = [address.rpartition(":")[0] for address in own]
+        host, _, port = meeting.rpartition(":")
+        shared = {"FUSEWIRE_RANK_ADDRESSES": ",".join(own), "WORLD_SIZE": str(self.count)}
+        shared |= {"MASTER_ADDR": host.strip("[]"), "MASTER_PORT": port}
         return [
-            {"FUSEWIRE_RANK": str(index), "FUSEWIRE_RANK_ADDRESSES": ",".join(addresses)} for index in range(self.count)
+            shared
+            | {"FUSEWIRE_RANK": str(rank), "RANK": str(rank)}
+            | {"LOCAL_RANK": str(hosts[:rank].count(each)), "LOCAL_WORLD_SIZE": str(hosts.count(each))}
+            for rank, each in enumerate(hosts)
         ]
 
     def __str__(self) -> str:
@@ -196,6 +205,12 @@ def local_addresses(ports: list[int]) -> list[str]:
 def addresses(shape: Shape, ports: list[int]) -> dict[str, list[str]]:
     """{job: [host:port of each task]}, all on this machine."""
     return by_job(shape, local_addresses(ports))
+
+
+def addresses_of(places: Sequence[int], hosts: Sequence[str], ports: Sequence[Iterable[int]]) -> list[str]:
+    """host:port of each place: of the next one of its ports."""
+    free = [iter(each) for each in ports]
+    return [machine.at_port(hosts[number], next(free[number])) for number in places]
 
 
 def by_job(shape: Shape, all_addresses: Sequence[str]) -> dict[str, list[str]]:

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from fusewire import reporting
 from fusewire.cli import ours
+from fusewire.inspect import seeing
 from fusewire.launch.guard import OF_SIGNALS, become_subreaper, children, die_with, kill_children
 from fusewire.launch.loop import READ_BYTES, Loop
 from fusewire.launch.rates import Progress, Rates, Steps
@@ -200,6 +201,7 @@ class Processes:
             running.signal(signal.SIGKILL)
         self._running.clear()
         self.kill_orphans()
+        seeing.find()  # removes the files of tasks that had no time to do so
 
     def kill_orphans(self) -> None:
         """Kills processes that ours started and left behind: their parent has ended, so they are our children now."""

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Runs a Python program for `fusewire run`: loads the plug-in, then runs the program as Python itself would.
+"""Runs a Python program for `fusewire run` as Python itself would, and loads the plug-in once it imports TensorFlow.
 
 Its arguments are PIPE program.py argument..., also PIPE -m module argument... and PIPE -c code argument... PIPE is an
 open descriptor, on which the task tells the launcher how it is: see reporting.py.
@@ -22,11 +22,12 @@ from fusewire.tf import patching, protocol
 def main() -> None:
     pipe = int(sys.argv[1])
     reporting.use_pipe(pipe)
-    prepare()
+    patching.when_imported("tensorflow", load)
+    patching.when_imported("tensorflow.python.training.server_lib", report_joins)
     run(sys.argv[2:])
 
 
-def prepare() -> None:
+def load(_: types.ModuleType) -> None:
     """Loads the plug-in. Without one, a program continues over gRPC unless FUSEWIRE_PROTOCOL names one of ours."""
     try:
         fusewire.load()
@@ -34,9 +35,9 @@ def prepare() -> None:
         if os.environ.get(protocol.VARIABLE) in protocol.OURS:
             sys.exit(f"{error}")
         print(f"{error}\nThe program continues without the plug-in.", file=sys.stderr)
-        return
-    from tensorflow.python.training import server_lib
 
+
+def report_joins(server_lib: types.ModuleType) -> None:
     def join(original: Callable[..., Any], self: Any) -> Any:
         reporting.report_serving()
         return original(self)

@@ -7,8 +7,8 @@ import os
 import pathlib
 import shlex
 import sys
+from collections.abc import Sequence
 
-from fusewire import machine
 from fusewire.cli import USAGE_ERROR, count, is_terminal, port, seconds
 from fusewire.launch import guard, inside, launchers, remote
 from fusewire.launch.job import Here, Job, Limits, tasks_of
@@ -21,6 +21,7 @@ from fusewire.launch.plan import (
     PortError,
     Ranks,
     Shape,
+    addresses_of,
     free_ports,
     hosts_of_file,
     hosts_of_list,
@@ -34,6 +35,13 @@ from fusewire.tf import protocol
 
 HOST_TIMEOUT_S, MEET_S = 30.0, 300.0
 TF = "tf"  # a launcher that sets TF_CONFIG
+# An option, those that it excludes, and why.
+EXCLUSIVE = (
+    ("--ranks", ("--ps", "--workers", "--chief", "--evaluator", "--protocol"), "a group has ranks alone"),
+    ("--hosts", ("--hostfile",), "both name the hosts"),
+    ("--inside", ("--hosts", "--hostfile", "--ssh", "--python"), "the other launcher has chosen the hosts"),
+)
+OF_A_JOB = ("--ps", "--workers", "--ranks", "--chief", "--evaluator", "--restarts", "--timeout", "--log-dir")
 EPILOG = """
 Each task gets TF_CONFIG and runs in its own process group. The job is done when all working tasks have ended; parameter
 servers, and workers that have called Server.join(), are then ended. If a task fails, all others are ended, its last
@@ -43,6 +51,9 @@ host was lost). Ctrl-C and SIGTERM end all tasks; a second signal kills them.
 --protocol P reaches a Python program in three ways: FUSEWIRE_PROTOCOL=P, which applies to every server for which the
 program names no protocol, or grpc; TF_CONFIG["rpc_layer"]; and `import fusewire` before the program's first line. Other
 programs get only the two variables.
+
+With --ranks N, the tasks are ranks of fusewire.collective, or of torch.distributed with any backend: they find RANK,
+WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, as torchrun sets them.
 
 With --hosts or --hostfile, the tasks run on other machines, which the OpenSSH client reaches without a password. The
 working directory, the program and the Python of this command must exist there, with the same version of fusewire. Tasks
@@ -66,6 +77,7 @@ examples:
   fusewire run --ps 1 --workers 2 --chief --evaluator estimator.py
   fusewire run --workers 2 -m my.package.train
   fusewire run --ranks 4 collective.py
+  fusewire run --hosts a:4,b:4 --ranks 8 torch_program.py
   fusewire run --hosts a,b:2,me@c --ps 1 --workers 3 --protocol star_server train.py
   srun --ntasks 8 fusewire run --inside slurm --ps 2 train.py
   mpirun -n 4 fusewire run --inside mpi --ps 1 train.py
@@ -81,21 +93,21 @@ def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="fusewire run [option...] [--] PROGRAM [argument...]",
     )
-    run.add_argument("--ps", type=count, default=1, metavar="N", help="number of parameter servers; default: 1")
+    run.add_argument("--ps", type=count, metavar="N", help="number of parameter servers; default: 1")
     run.add_argument("--workers", type=count, metavar="N", help="number of workers; default: 1")
     run.add_argument(
         "--ranks",
         type=count,
         metavar="N",
-        help="start N ranks of fusewire.collective instead of a TensorFlow cluster",
+        help="start N ranks of fusewire.collective or torch.distributed instead of a TensorFlow cluster",
     )
     run.add_argument("--chief", action="store_true", help="add a chief, which Estimator requires")
     run.add_argument("--evaluator", action="store_true", help="add an evaluator, which is not part of the cluster")
     run.add_argument(
         "--protocol",
         choices=(protocol.STOCK, *protocol.OURS),
-        default=os.environ.get(protocol.VARIABLE) or None,
-        help="protocol of servers for which the program names none, or grpc; default: the program's choice",
+        help="protocol of servers for which the program names none, or grpc; default: FUSEWIRE_PROTOCOL, or the "
+        "program's choice",
     )
     run.add_argument("--timeout", type=seconds, metavar="S", help="end all tasks after S seconds")
     run.add_argument(
@@ -148,7 +160,7 @@ def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 def add_hosts_to(group: "argparse._ArgumentGroup") -> None:
     group.add_argument("--hosts", metavar="LIST", help="[USER@]HOST[:SLOTS],...; an IPv6 address is in brackets")
     group.add_argument("--hostfile", metavar="FILE", help="one host a line: [USER@]HOST [slots=N] [address=A]")
-    group.add_argument("--ssh", default="ssh", metavar="COMMAND", help="for example 'ssh -p 2222 -i key'; default: ssh")
+    group.add_argument("--ssh", metavar="COMMAND", help="for example 'ssh -p 2222 -i key'; default: ssh")
     group.add_argument("--python", metavar="PATH", help="the Python of the hosts; default: the same path as here")
     group.add_argument(
         "--host-timeout",
@@ -196,8 +208,9 @@ def call_run(options: argparse.Namespace) -> int:
 def parse_plan(options: argparse.Namespace) -> tuple[Plan, list[Host]]:
     """What is to run, and the hosts, if any. ValueError if an option makes no sense."""
     words_of(options)  # an error there comes first
-    if options.hosts and options.hostfile:
-        raise ValueError("both --hosts and --hostfile are given. Fix: leave one of them out")
+    for option, others, why in EXCLUSIVE:
+        refuse_beside(option, others, why, options)
+    options.protocol = options.protocol or os.environ.get(protocol.VARIABLE) or None
     hosts: list[Host] = []
     with explained("hosts"):
         if options.hosts is not None:
@@ -205,6 +218,14 @@ def parse_plan(options: argparse.Namespace) -> tuple[Plan, list[Host]]:
         elif options.hostfile is not None:
             hosts = hosts_of_file(options.hostfile)
     return plan_of(options, 1 if options.workers is None else options.workers), hosts
+
+
+def refuse_beside(option: str, others: Sequence[str], why: str, options: argparse.Namespace) -> None:
+    def is_given(name: str) -> bool:
+        return getattr(options, name[2:].replace("-", "_")) not in (None, False, 0)
+
+    if wrong := [other for other in others if is_given(option) and is_given(other)]:
+        raise ValueError(f"{option} with {wrong[0]}: {why}. Fix: leave one of them out")
 
 
 def words_of(options: argparse.Namespace) -> list[str]:
@@ -216,13 +237,17 @@ def words_of(options: argparse.Namespace) -> list[str]:
 
 def plan_of(options: argparse.Namespace, workers: int) -> Plan:
     if options.ranks is None:
-        plan = Cluster(Shape(options.ps, workers, options.chief, options.evaluator), options.protocol)
+        plan = Cluster(shape_of(options, workers), options.protocol)
         if not plan.tasks():
             raise ValueError("the cluster has no tasks. Fix: set --ps, --workers, --chief or --evaluator")
         return plan
     if options.ranks < 1:
         raise ValueError("--ranks 0: a group needs at least one rank. Fix: --ranks 2")
     return Ranks(options.ranks)
+
+
+def shape_of(options: argparse.Namespace, workers: int) -> Shape:
+    return Shape(1 if options.ps is None else options.ps, workers, options.chief, options.evaluator)
 
 
 def limits_of(options: argparse.Namespace, screen: Screen) -> Limits:
@@ -246,10 +271,11 @@ def run_here(
     screen.say(f"{plan}, on this machine; Ctrl-C ends them all")
     loop = Loop()
     try:
-        with loop.signals_handled(), free_ports(plan.listening(), port_base) as ports:
-            places = [Here(loop, command, limits.live)] * len(plan.tasks())
+        count = len(plan.tasks())
+        with loop.signals_handled(), free_ports(len(plan.listening([0] * count)), port_base) as ports:
+            places = [Here(loop, command, limits.live)] * count
             environment = {**os.environ, **shared}
-            tasks = tasks_of(plan, places, local_addresses(ports), [environment] * len(places))
+            tasks = tasks_of(plan, places, local_addresses(ports), [environment] * count)
             return Job(tasks, loop, screen, limits).run()
     except PortError as error:
         screen.fail(with_page(str(error), "ports"))
@@ -273,12 +299,11 @@ def run_at(
     places = plan.places(hosts)
     used = [host for number, host in enumerate(hosts) if number in places]  # the others are left alone
     places = [used.index(hosts[number]) for number in places]
-    listening = places[: plan.listening()]
+    listening = plan.listening(places)
     request = {"folder": os.getcwd(), "words": words_of(options), "plain": isinstance(plan, Ranks)}
     request |= {"port_base": options.port_base, "progress": limits.live}
-    way = remote.Ssh(
-        shlex.split(options.ssh) or ["ssh"], options.python or sys.executable, options.host_timeout or HOST_TIMEOUT_S
-    )
+    words = shlex.split(options.ssh or "") or ["ssh"]
+    way = remote.Ssh(words, options.python or sys.executable, options.host_timeout or HOST_TIMEOUT_S)
     loop = Loop()
     with loop.signals_handled(), contextlib.ExitStack() as stack:
         ports = [listening.count(number) for number in range(len(used))]
@@ -289,9 +314,8 @@ def run_at(
             return NOT_STARTED
         for agent in agents:
             stack.callback(agent.close)
-        free = [iter((agent.answer or {})["ports"]) for agent in agents]
         named = [remote.address_of(host, way.words) for host in used]
-        addresses = [machine.at_port(named[number], next(free[number])) for number in listening]
+        addresses = addresses_of(listening, named, [(agent.answer or {})["ports"] for agent in agents])
         tasks = tasks_of(plan, [agents[number] for number in places], addresses, [shared] * len(places))
         screen.say(f"{plan}, on {len(used)} host{'s' if len(used) > 1 else ''}; Ctrl-C ends them all")
         for number, host in enumerate(used):
@@ -302,8 +326,6 @@ def run_at(
 
 def run_inside_launcher(options: argparse.Namespace, screen: Screen) -> int:
     """One task of a job, in this process."""
-    if options.hosts or options.hostfile:
-        raise ValueError("--inside with --hosts: the other launcher has chosen the hosts. Fix: leave one of them out")
     words = words_of(options)
     kind = options.inside
     if kind == "auto":
@@ -311,6 +333,7 @@ def run_inside_launcher(options: argparse.Namespace, screen: Screen) -> int:
     shared = variables(options.env, os.environ, make_secret=False)
     command = command_of(words, options.ranks is not None)
     if kind == TF:
+        refuse_beside("--inside", OF_A_JOB, "TF_CONFIG says what is to run", options)
         inside.exec_program(command, {**os.environ, **shared}, options.protocol)
     info = launchers.rank_info(kind, os.environ, options.meet)
     bootstrap = inside.Bootstrap(
@@ -328,7 +351,7 @@ def run_inside_launcher(options: argparse.Namespace, screen: Screen) -> int:
 
 def plan_inside(options: argparse.Namespace, size: int, kind: str) -> Plan:
     """As many workers as there are processes left."""
-    others = options.ps + int(options.chief) + int(options.evaluator)
+    others = len(shape_of(options, 0).tasks())
     plan = plan_of(options, max(0, size - others))
     if len(plan.tasks()) != size or options.workers not in (None, size - others):
         wanted = plan_of(options, options.workers or 0)

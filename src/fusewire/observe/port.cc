@@ -114,7 +114,11 @@ void Port::Work() {
   while (!ends_.load()) {
     if (spare_.load() < 0) spare_.store(OpenSpare());
     const int64_t now_ns = Clock::Real()->NowNs();
-    int64_t until_ns = kForeverNs;
+    if (options_.turn != nullptr && turns_at_ns_ <= now_ns) {
+      options_.turn();
+      turns_at_ns_ = AddNs(now_ns, options_.turn_ns);
+    }
+    int64_t until_ns = options_.turn != nullptr ? turns_at_ns_ : kForeverNs;
     waits.assign(1, {wake_, POLLIN, 0});
     for (Connection& connection : connections_) {
       if (connection.socket < 0) continue;

@@ -34,6 +34,9 @@ class Port {
     int64_t patience_ns = 5 * kSecondNs;
     // On the port's thread.
     std::function<Answer(const Request&)> answer;
+    // The same, once in each `turn_ns`. May be null.
+    std::function<void()> turn;
+    int64_t turn_ns = kForeverNs;
     // On the port's thread: the hosts at which tasks of this process are reached, if that is not the address at which a
     // connection arrives here. May be null.
     std::function<std::vector<std::string>()> hosts;
@@ -70,8 +73,8 @@ class Port {
   const uint16_t port_;
   Access access_;
   std::atomic<bool> ends_{false};
-  std::vector<Connection> connections_;  // of the thread, as the next two
-  int64_t rests_until_ns_ = 0;
+  std::vector<Connection> connections_;  // of the thread, as the next three
+  int64_t rests_until_ns_ = 0, turns_at_ns_ = 0;
   std::atomic<int> spare_;  // closed to accept one connection when no descriptor is left
   std::atomic<int> sockets_[kConnectionsMax];
   std::thread thread_;

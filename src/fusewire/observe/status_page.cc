@@ -113,16 +113,20 @@ constexpr std::string_view kPage = R"page(<!doctype html>
   th, td { text-align: right; padding: .15rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
   th { color: var(--quiet); font-weight: normal; }
   td.text, th.text { text-align: left; overflow: hidden; text-overflow: ellipsis; max-width: 28rem; }
+  #rates { display: flex; gap: 1.5rem; } figure { flex: 1; margin: 0; } figcaption { margin-bottom: .2rem; }
+  svg { width: 100%; height: 4rem; border-bottom: 1px solid var(--line); }
+  polyline { fill: none; stroke: var(--good); stroke-width: 1.5; vector-effect: non-scaling-stroke; }
   .bad { color: var(--bad); } .good { color: var(--good); } .quiet { color: var(--quiet); }
 </style></head><body>
 <h1>Fusewire <span id="tasks"></span> <small id="state" class="quiet">asks ...</small></h1>
+<h2>Last minutes</h2><div id="rates"></div>
 <h2>Peers</h2><table id="peers"></table>
 <h2>Open operations <small id="open_total" class="quiet"></small></h2><table id="open"></table>
 <h2>Most bytes</h2><table id="most_bytes"></table>
 <h2>Most time</h2><table id="most_time"></table>
 <script>
 "use strict";
-const every_ms = 1000, rows_max = 12, old_ns = 2e9;
+const every_ms = 1000, rows_max = 12, old_ns = 2e9, shown_ns_min = 60e9, wide = 300, high = 60;
 let before = null;
 const by_id = (id) => document.getElementById(id);
 function seconds(ns) {
@@ -166,13 +170,43 @@ function since(rows, old_rows) {
     return { ...row, count, bytes, time_ns: row.time_ns - then.time_ns };
   });
 }
+// A curve for each column of /history.json, whose rows are totals at a time: at most the last five minutes.
+function draw(rows, counted) {
+  const last_ns = rows.length ? rows[rows.length - 1][0] : 0;
+  const shown_ns = rows.length ? Math.max(shown_ns_min, last_ns - rows[0][0]) : shown_ns_min;
+  const per_second = (count) => count.toFixed(count < 10 ? 1 : 0) + "/s";
+  const bytes = (count) => amount(count) + "/s";
+  const curves = [[counted, per_second], ["bytes in", bytes], ["bytes out", bytes]].map(([title, text], i) => {
+    const rates = rows.slice(1).map((row, j) =>
+      Math.max(0, row[i + 1] - rows[j][i + 1]) / (row[0] - rows[j][0]) * 1e9);
+    const most = Math.max(...rates, 1e-9);
+    const points = rates.map((rate, j) => {
+      const x = wide * (1 - (last_ns - rows[j + 1][0]) / shown_ns);
+      return x.toFixed(1) + "," + (high - 1 - rate / most * (high - 2)).toFixed(1);
+    });
+    const figure = document.createElement("figure"), caption = document.createElement("figcaption");
+    const now = rates.length ? text(rates[rates.length - 1]) + ", at most " + text(most < 1e-6 ? 0 : most) : "-";
+    caption.textContent = title + ": " + now;
+    const make = (kind) => document.createElementNS("http://www.w3.org/2000/svg", kind);
+    const svg = make("svg"), line = make("polyline");
+    svg.setAttribute("viewBox", "0 0 " + wide + " " + high);
+    svg.setAttribute("preserveAspectRatio", "none");
+    line.setAttribute("points", points.join(" "));
+    svg.append(line);
+    figure.append(caption, svg);
+    return figure;
+  });
+  by_id("rates").replaceChildren(...curves);
+}
 const age = (ns) => ({ text: ns ? seconds(ns) : "-", bad: ns > old_ns });
 function show(now) {
   const over_s = before && before.pid === now.pid ? (now.now_ns - before.now_ns) / 1e9 : 0;
   const rate = (value) => (over_s > 0 ? value / over_s : 0);
   by_id("tasks").textContent = now.tasks.map((task) => task.task + " over " + task.protocol).join(", ");
   document.title = "Fusewire " + now.tasks.map((task) => task.task).join(", ");
-  by_id("state").textContent = "version " + now.fusewire + ", process " + now.pid;
+  const cpu = over_s > 0 ? (now.cpu_ns - before.cpu_ns) / 1e7 / over_s : 0;
+  by_id("state").textContent = "version " + now.fusewire + ", process " + now.pid + ", processor " + cpu.toFixed(0) +
+    " %, memory " + amount(now.memory_bytes);
   const lines = since(now.lines, over_s > 0 ? before.lines : now.lines);
   fill("peers", ["operation", "task", "peer", "per second", "bytes/s", "p50", "p99", "failed", "open", "oldest"],
     lines.map((row) => [row.kind, row.task, row.peer, rate(row.count).toFixed(1), amount(rate(row.bytes)),
@@ -188,12 +222,18 @@ function show(now) {
   }
   before = now;
 }
+async function ask(path) {
+  const answer = await fetch(path, { signal: AbortSignal.timeout(3000) });
+  if (!answer.ok) throw new Error(await answer.text());
+  return answer.json();
+}
 async function turn() {
   const state = by_id("state");
   try {
-    const answer = await fetch("status.json", { signal: AbortSignal.timeout(3000) });
-    if (!answer.ok) throw new Error(await answer.text());
-    show(await answer.json());
+    const now = await ask("status.json");
+    show(now);
+    const is_rank = now.tasks.length > 0 && now.tasks[0].protocol === "collective";
+    draw((await ask("history.json")).history, is_rank ? "calls" : "steps");
     state.className = "good";
   } catch (error) {
     state.className = "bad";
@@ -218,6 +258,9 @@ void WriteProcess(const Facts& facts, JsonWriter* json) {
   json->Key("fusewire").Text(facts.version);
   json->Key("pid").Signed(facts.pid);
   json->Key("start").Number(facts.start);
+  json->Key("machine").Text(facts.machine);
+  json->Key("cpu_ns").Number(facts.cpu_ns);
+  json->Key("memory_bytes").Number(facts.memory_bytes);
   json->Key("now_ns").Signed(facts.now_ns);
   json->Key("begun_ns").Signed(facts.begun_ns);
   char time[32];
@@ -327,6 +370,10 @@ std::string MetricsText(Recorder& recorder, const Facts& facts) {
     Row("fusewire_task", "task=" + Quoted(task.task) + ",protocol=" + Quoted(task.protocol), "1", &text);
   About("fusewire_recorded_seconds", "Time since recording began.", "gauge", &text);
   Row("fusewire_recorded_seconds", "", Seconds(static_cast<double>(facts.now_ns - facts.begun_ns)), &text);
+  About("fusewire_process_cpu_seconds_total", "Processor time of this process.", "counter", &text);
+  Row("fusewire_process_cpu_seconds_total", "", Seconds(static_cast<double>(facts.cpu_ns)), &text);
+  About("fusewire_process_memory_bytes", "Memory of this process that is resident.", "gauge", &text);
+  Row("fusewire_process_memory_bytes", "", std::to_string(facts.memory_bytes), &text);
   WriteDurations(lines, &text);
   About("fusewire_operation_bytes_total", "Bytes of tensors in operations that have ended.", "counter", &text);
   for (const LineNow& now : lines)

@@ -35,7 +35,9 @@ struct Number {
 struct Facts {
   std::string version;
   int64_t pid = 0;
-  uint64_t start = 0;    // of the process, in clock ticks since the machine's start
+  uint64_t start = 0;   // of the process, in clock ticks since the machine's start
+  std::string machine;  // see process.h, as the next two
+  uint64_t cpu_ns = 0, memory_bytes = 0;
   int64_t now_ns = 0;    // by the clock of the operations
   int64_t begun_ns = 0;  // since then operations are recorded
   double time_s = 0;     // since 1970
@@ -48,7 +50,7 @@ struct Facts {
 // with each peer, and none for a tensor.
 std::string MetricsText(Recorder& recorder, const Facts& facts);
 
-// The page at /: one text that asks /status.json every second and shows it. It loads nothing else.
+// The page at /: one text that asks /status.json and /history.json every second and shows them. It loads nothing else.
 // Home: any thread. Owns: the text.
 std::string_view Page();
 

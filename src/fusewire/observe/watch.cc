@@ -13,6 +13,7 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/observe/folder.h"
 #include "fusewire/observe/json.h"
+#include "fusewire/observe/process.h"
 #include "fusewire/observe/status_page.h"
 
 namespace fusewire::observe {
@@ -66,7 +67,12 @@ bool ParsePlace(const std::string& text, Place* place) {
 }  // namespace
 
 Watch::Watch(Options options)
-    : options_(std::move(options)), pid_(getpid()), start_(StartOf(pid_)), begun_ns_(Clock::Real()->NowNs()) {}
+    : options_(std::move(options)),
+      pid_(getpid()),
+      start_(StartOf(pid_)),
+      machine_(MachineName()),
+      pid_space_(PidSpace()),
+      begun_ns_(Clock::Real()->NowNs()) {}
 
 Watch& Watch::Start(Options options, Status* failed) {
   static auto* mutex = new Mutex;
@@ -97,6 +103,10 @@ Status Watch::OpenPort() {
   port.port = options_.port;
   port.secret = options_.secret;
   port.answer = [this](const Request& request) { return AnswerTo(request); };
+  port.turn = [this] {
+    history_.Add(recorder_, options_.numbers ? options_.numbers() : std::vector<Number>(), Clock::Real()->NowNs());
+  };
+  port.turn_ns = History::kEveryNs;
   port.hosts = [this] { return OwnHosts(); };
   Result<std::unique_ptr<Port>> opened = Port::Open(std::move(port));
   if (!opened.ok()) return opened.status();
@@ -171,6 +181,10 @@ Facts Watch::ReadFacts() {
   facts.version = options_.version;
   facts.pid = pid_;
   facts.start = start_;
+  facts.machine = machine_;
+  const ProcessUse use = ReadProcessUse();
+  facts.cpu_ns = use.cpu_ns;
+  facts.memory_bytes = use.memory_bytes;
   facts.begun_ns = begun_ns_;
   facts.now_ns = Clock::Real()->NowNs();
   facts.time_s = TimeS();
@@ -202,6 +216,7 @@ std::string Watch::Entry() {
   json.Open('{');
   json.Key("pid").Signed(facts.pid);
   json.Key("start").Number(facts.start);
+  json.Key("pid_space").Text(pid_space_);
   json.Key("host").Text(options_.host);
   json.Key("port").Number(port());
   json.Key("tasks").Open('[');
@@ -239,6 +254,8 @@ Answer Watch::AnswerTo(const Request& request) {
       short_ops_wanted.store(kShortOpsWanted, std::memory_order_relaxed);
       answer = JsonAnswer(RingJson(recorder_, ReadFacts(), after_ns));
     }
+  } else if (request.path == "/history.json") {
+    answer = JsonAnswer(history_.Json());
   } else if (request.path == "/now") {
     answer = JsonAnswer("{\"now_ns\":" + std::to_string(Clock::Real()->NowNs()) + "}\n");
   } else if (request.path == "/metrics") {
@@ -246,7 +263,7 @@ Answer Watch::AnswerTo(const Request& request) {
     answer.body = MetricsText(recorder_, ReadFacts());
   } else {
     answer.status = 404;
-    answer.body = "there are /, /status.json, /ring.json, /metrics and /healthz\n";
+    answer.body = "there are /, /status.json, /history.json, /ring.json, /metrics and /healthz\n";
   }
   return answer;
 }

@@ -16,6 +16,7 @@
 
 #include "fusewire/base/mutex.h"
 #include "fusewire/base/status.h"
+#include "fusewire/observe/history.h"
 #include "fusewire/observe/port.h"
 #include "fusewire/observe/recorder.h"
 #include "fusewire/observe/status_page.h"
@@ -88,10 +89,12 @@ class Watch {
   const Options options_;
   const pid_t pid_;
   const uint64_t start_;
+  const std::string machine_, pid_space_;
   const int64_t begun_ns_;
   Recorder recorder_;
   std::string folder_;  // empty: none
   int number_ = 0;      // of the file: a process has one for each library that shows it
+  History history_;     // of the port's thread
   std::unique_ptr<Port> port_;
   Mutex file_mutex_;  // one thread writes the file; never held by the port's
   Mutex mutex_;

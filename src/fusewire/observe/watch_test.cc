@@ -93,6 +93,7 @@ TEST(Watch, ServesAllTasksOfItsProcessAndAChildHasItsOwn) {
   EXPECT_THAT(Get(watch.port(), "/status.json"), HasSubstr(R"("name":"weights")"));
   EXPECT_THAT(Get(watch.port(), "/ring.json?after_ns=5"), HasSubstr(R"("name":"weights")"));
   EXPECT_THAT(Get(watch.port(), "/ring.json?after_ns=x"), StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(Get(watch.port(), "/history.json"), HasSubstr("\"history\":[["));
   EXPECT_THAT(Get(watch.port(), "/now"), HasSubstr("{\"now_ns\":"));
   EXPECT_THAT(Get(watch.port(), "/metrics"), HasSubstr("fusewire_calls_out_total 9\n"));
   EXPECT_THAT(Get(watch.port(), "/"), HasSubstr("<!doctype html>"));

@@ -10,6 +10,7 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
 #include <absl/strings/string_view.h>
+#include <tensorflow/core/framework/graph.pb.h>
 
 namespace fusewire::tf {
 
@@ -43,5 +44,9 @@ inline absl::string_view EdgeOfKey(absl::string_view key) {
   const std::vector<absl::string_view> parts = absl::StrSplit(key, ';');
   return ShortEdge(parts.size() == 5 ? parts[3] : key);
 }
+
+// Of a part of a graph that a parameter server runs: its variables, the largest first, and whether it changes them:
+// "table, weights and 3 more (update)". Without variables: the operation that makes its first result.
+std::string NameOfPart(const tensorflow::GraphDef& part);
 
 }  // namespace fusewire::tf

@@ -21,5 +21,33 @@ TEST(ShortNames, OfTensors) {
   EXPECT_EQ(EdgeOfKey("no key"), "no key");
 }
 
+tensorflow::NodeDef* Add(tensorflow::GraphDef* part, const std::string& name, const std::string& op, int64_t rows = 0) {
+  tensorflow::NodeDef* node = part->add_node();
+  node->set_name(name);
+  node->set_op(op);
+  if (rows > 0) (*node->mutable_attr())["shape"].mutable_shape()->add_dim()->set_size(rows);
+  return node;
+}
+
+TEST(ShortNames, OfParts) {
+  tensorflow::GraphDef part;
+  EXPECT_EQ(NameOfPart(part), "");
+  Add(&part, "fusewire/arg_0", "_Arg");
+  Add(&part, "size", "Const");
+  Add(&part, "sum", "Sum");
+  EXPECT_EQ(NameOfPart(part), "sum");
+  Add(&part, "fusewire/ret_0", "_Retval")->add_input("mean:0");
+  EXPECT_EQ(NameOfPart(part), "mean");
+  Add(&part, "weights", "VariableV2", 10);
+  Add(&part, "weights/Adagrad", "VariableV2", 10);
+  EXPECT_EQ(NameOfPart(part), "weights");
+  Add(&part, "table", "VarHandleOp", 100);
+  EXPECT_EQ(NameOfPart(part), "table, weights");
+  Add(&part, "bias", "Variable");
+  Add(&part, "step", "VarHandleOp", 1);
+  Add(&part, "sparse", "ResourceSparseApplyAdagrad");
+  EXPECT_EQ(NameOfPart(part), "table, weights and 2 more (update)");
+}
+
 }  // namespace
 }  // namespace fusewire::tf

@@ -443,7 +443,7 @@ class RunOp final : public tensorflow::AsyncOpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("taken", &placement_->taken));
     OP_REQUIRES_OK(context, context->GetAttr("alone", &placement_->is_alone));
     placement_->own_task = ShortTask(context->device()->attributes().name());
-    placement_->name = name();
+    OP_REQUIRES_OK(context, context->GetAttr("shown", &placement_->name));
   }
 
   void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
@@ -463,6 +463,7 @@ REGISTER_OP("_FusewireRun")
     .Attr("Tin: list(type) >= 0")
     .Attr("Tout: list(type) >= 0")
     .Attr("task: string")
+    .Attr("shown: string")
     .Attr("piece: string")
     .Attr("fingerprint: string")
     .Attr("holders: list(string)")

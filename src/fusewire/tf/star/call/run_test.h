@@ -26,6 +26,7 @@ inline std::unique_ptr<tensorflow::OpKernel> MakeRunOp(tensorflow::Device* devic
   for (const char* types : {"Tin", "Tout"}) attributes[types].mutable_list()->add_type(tensorflow::DT_FLOAT);
   attributes["task"].set_s(kPeerTask);
   attributes["piece"].set_s(piece);
+  attributes["shown"].set_s("weights");
   attributes["fingerprint"].set_s("its fingerprint");
   attributes["holders"].mutable_list();
   attributes["kept"].set_i(0);

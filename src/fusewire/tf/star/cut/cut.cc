@@ -299,6 +299,7 @@ class Cutter {
     // Kernels of stateful operations are kept by name for a session: two graphs of one session must not share one.
     static std::atomic<uint64_t> count{0};
     Piece& piece = pieces_[index];
+    const std::string shown = NameOfPart(piece.graph);
     tensorflow::RegisterGraphRequest request;
     request.mutable_graph_def()->Swap(&piece.graph);
     *request.mutable_graph_options() = options_.config.graph_options();
@@ -327,6 +328,7 @@ class Cutter {
     FUSEWIRE_DCHECK(round % 2 == 1);  // as all of parameter servers
     tensorflow::AddNodeAttr("alone", in_round == 1, &def);
     tensorflow::AddNodeAttr("task", std::string(TaskOfDevice(grouping_.groups[index].device)), &def);
+    tensorflow::AddNodeAttr("shown", shown, &def);
     tensorflow::AddNodeAttr("piece", text, &def);
     tensorflow::AddNodeAttr(
         "fingerprint",

@@ -12,6 +12,7 @@
 #include <tensorflow/core/common_runtime/graph_constructor.h>
 #include <tensorflow/core/framework/node_def_util.h>
 #include <tensorflow/core/protobuf/worker.pb.h>
+#include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/star/cut/sketch_test.h"
 #include "fusewire/tf/star/cut/straighten.h"
 
@@ -94,6 +95,7 @@ TEST(StarCut, PiecesAreGraphsWithEndsAndNothingIsLeft) {
     };
     EXPECT_EQ(count("_Arg"), run->num_inputs());
     EXPECT_EQ(count("_Retval"), run->num_outputs());
+    EXPECT_EQ(TextOf(run, "shown"), NameOfPart(piece));
     EXPECT_THAT(TextOf(run, "task"), testing::StartsWith("/job:ps/replica:0/task:"));
   }
 }

@@ -9,6 +9,7 @@
 #include <tensorflow/core/distributed_runtime/session_mgr.h>
 #include "fusewire/base/check.h"
 #include "fusewire/reactor/reactor.h"
+#include "fusewire/tf/bridge/names.h"
 
 namespace fusewire::tf {
 namespace {
@@ -26,7 +27,7 @@ uint64_t Shelf::Join(const std::string& session, const std::string& key) {
   if (id == 0) {
     id = ++last_id_;
     FUSEWIRE_DCHECK(id != kNotHere);
-    leases_[id] = Lease{found->second.part, session, {}};
+    leases_[id] = Lease{found->second.part, found->second.name, session, {}};
   }
   return id;
 }
@@ -50,9 +51,11 @@ TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint
   owner.ends = &ends_;
   PartPtr part;
   TF_RETURN_IF_ERROR(Part::Make(*request, std::move(owner), &part));
+  std::string name = NameOfPart(request->graph_def());
   std::string key = KeyOf(is_private ? session : "", fingerprint);
   MutexLock lock(mutex_);
-  if (parts_.emplace(key, Placed{std::move(part), {}}).second) GlobalCounters().Add(&Counters::star_parts);
+  if (parts_.emplace(key, Placed{std::move(part), std::move(name), {}}).second)
+    GlobalCounters().Add(&Counters::star_parts);
   *id = Join(session, key);
   FUSEWIRE_DCHECK(*id != kNotHere);
   return TfStatus();

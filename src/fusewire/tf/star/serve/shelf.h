@@ -36,6 +36,7 @@ class Shelf {
   // A part that a session has placed.
   struct Lease {
     PartPtr part;
+    std::string name;  // as people say it
     std::string session;
     mutable Mark mark = {};  // of its runs; at the home that has found it
   };
@@ -52,6 +53,7 @@ class Shelf {
   // One part, and its lease by each session.
   struct Placed {
     PartPtr part;
+    std::string name;
     std::map<std::string, uint64_t> leases;
   };
   // The parts that the runs of one home have found.

@@ -87,7 +87,7 @@ class StarService::Incoming final : public rpc::RequestSink {
     }
     event_.End(status.ok(), bytes, [&](observe::EventFacts* facts) {
       facts->peer = peer_;
-      facts->name = absl::StrCat("part ", id_);
+      facts->name = lease_->name;
       for (const tensorflow::Tensor& arg : run_.args) facts->bytes_in += arg.TotalBytes();
       facts->bytes_out = head.size();
       for (const Buffer& one : body) facts->bytes_out += one.size();
@@ -105,8 +105,8 @@ class StarService::Incoming final : public rpc::RequestSink {
     if (observe::HasEventListener() && peer != nullptr) peer_ = ShortTask(peer->name);
     if (observe::TheRecorder() != nullptr && lease_->mark.hash == 0) {
       const std::string own = ShortTask(part().device()->name());
-      lease_->mark = MarkRun(observe::Kind::kRunIn, own, peer == nullptr ? "" : ShortTask(peer->name),
-                             absl::StrCat("part ", id_), own, id_);
+      lease_->mark =
+          MarkRun(observe::Kind::kRunIn, own, peer == nullptr ? "" : ShortTask(peer->name), lease_->name, own, id_);
     }
     event_.Begin(observe::Kind::kRunIn, lease_->mark.tag, run_.step, FlowOf(lease_->mark, run_.step));
   }

@@ -153,7 +153,7 @@ TEST_F(StarServiceTest, ARunIsRecordedWithItsTaskAndItsEnd) {
   const std::vector<Recorded::One> all = recorded.Read();
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(recorded.open(), 0u);
-  EXPECT_EQ(all[0].words, "run_in ps:0 worker part " + std::to_string(part));
+  EXPECT_EQ(all[0].words, "run_in ps:0 worker result");
   EXPECT_EQ(all[0].seen.step, kStep);
   EXPECT_EQ(all[0].seen.bytes, 4000u);
   EXPECT_EQ(all[0].seen.end, observe::End::kOk);

@@ -1,0 +1,22 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What the kernel says of this process: where it runs, and what it uses.
+// Home: any thread. Owns: nothing. Fails: never; what can't be read is empty, or 0.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace fusewire::observe {
+
+// Equal for processes whose clocks are the same: since one start of one kernel, in one space of times.
+std::string MachineName();
+// Equal for processes that have the same numbers of processes.
+std::string PidSpace();
+
+struct ProcessUse {
+  uint64_t cpu_ns = 0;  // of all its threads, since its start
+  uint64_t memory_bytes = 0;
+};
+ProcessUse ReadProcessUse();
+
+}  // namespace fusewire::observe
