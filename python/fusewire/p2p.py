@@ -289,11 +289,11 @@ class Endpoint:
 
     def connect(self, name: str, address: str, timeout: float | None = None) -> Peer:
         """Connects to the peer of that name at that address, and returns it once it is connected."""
-        return self._peer(name, address.encode(), timeout)
+        return self._connected(self.peer(name, address), timeout)
 
     def expect(self, name: str, timeout: float | None = None) -> Peer:
         """Waits until the peer of that name has connected to us, and returns it."""
-        return self._peer(name, None, timeout)
+        return self._connected(self.peer(name), timeout)
 
     def peer(self, name: str, address: str | None = None) -> Peer:
         """As connect() and expect(), without waiting: the peer is dialled when an operation needs it."""
@@ -302,8 +302,7 @@ class Endpoint:
         check(library.fusewire_connect(self._live(self._handle), name.encode(), where, ctypes.byref(handle)))
         return Peer(self, handle.value or 0)
 
-    def _peer(self, name: str, address: bytes | None, timeout: float | None) -> Peer:
-        peer = self.peer(name, None if address is None else address.decode())
+    def _connected(self, peer: Peer, timeout: float | None) -> Peer:
         Operation(self, library.fusewire_await_peer_op(self._handle, peer._handle)).post(timeout).wait()
         return peer
 

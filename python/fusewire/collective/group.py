@@ -14,7 +14,7 @@ from fusewire import _native
 from fusewire._bootstrap import make_group
 from fusewire._native import NOT_SERVED, check, finalize_among, library, nanoseconds
 from fusewire.collective.arrays import Array, merge, places, shares
-from fusewire.collective.ticket import EndedTicket, Plan, Ticket, key_of, part_of, sizes_of
+from fusewire.collective.ticket import EndedTicket, Plan, Ticket, key_of, part_of
 from fusewire.p2p import Endpoint
 
 Sum, Product, Min, Max, Average, And, Or, Xor = range(len(_native.OPERATORS))
@@ -434,7 +434,7 @@ class Group:
                 return out
             return self.alltoall_async(tensor, name=name, out=out, waits=True, **how).wait()
         sent = np.array(splits, np.int64)
-        received = self.alltoall_async(sent, name=sizes_of(name), waits=True, **how).wait()
+        received = self.alltoall_async(sent, name=part_of(name, "sizes"), waits=True, **how).wait()
         how |= {"out": out, "waits": True}
         return self.alltoall_async(tensor, sent.tolist(), received.tolist(), name, **how).wait(), received
 
@@ -479,7 +479,7 @@ class Group:
 
     def _rows_of_all(self, tensor: Any, name: str | None, **how: Any) -> list[int]:
         rows = np.array([(Array(tensor, False).shape or (1,))[0]], np.int64)
-        counts = self.allgather_async(rows, sizes_of(name), waits=True, **how).wait()
+        counts = self.allgather_async(rows, part_of(name, "sizes"), waits=True, **how).wait()
         return [int(count) for count in counts]
 
 

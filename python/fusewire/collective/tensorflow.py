@@ -38,6 +38,7 @@ from fusewire.collective import (
     shutdown,
     size,
 )
+from fusewire.collective.ticket import part_of
 
 __all__ = ["Average", "Compression", "Error", "Max", "Min", "Product", "Sum"]
 __all__ += [
@@ -114,7 +115,7 @@ def grouped_allreduce(
 
     def reduced(*values: Any) -> Any:
         return _grouped_allreduce(values, op, name, group), lambda *upstream: grouped_allreduce(
-            upstream, op, _named(name, "gradient"), group=group
+            upstream, op, part_of(name, "gradient"), group=group
         )
 
     return list(tf.custom_gradient(reduced)(*tensors)) if tensors else []
@@ -162,21 +163,17 @@ def _reduce_arrays(group: Any, arrays: Sequence[Any], sparse: Sequence[bool], op
             by_type.setdefault(str(arrays[place].dtype), []).append(place)
         place += 2 if is_sparse else 1
     tickets = [
-        (places, group.grouped_allreduce_async([arrays[one] for one in places], op, _named(name, kind)))
+        (places, group.grouped_allreduce_async([arrays[one] for one in places], op, part_of(name, kind)))
         for kind, places in by_type.items()
     ]
     for number, table in enumerate(tables):
         values, indices = arrays[table], arrays[table + 1]
-        merged, rows = group.sparse_allreduce(indices, values, op, _named(name, f"table{number}"))
+        merged, rows = group.sparse_allreduce(indices, values, op, part_of(name, f"table{number}"))
         results[table], results[table + 1] = rows.astype(values.dtype), merged.astype(indices.dtype)
     for places, ticket in tickets:
         for one, result in zip(places, ticket.wait(), strict=True):
             results[one] = result
     return results
-
-
-def _named(name: str | None, part: str) -> str | None:
-    return None if name is None else f"{name}/{part}"
 
 
 def reduce_scatter(tensor: Any, op: int = Average, name: str | None = None, *, group: Finder = collective.world) -> Any:
@@ -187,7 +184,7 @@ def reduce_scatter(tensor: Any, op: int = Average, name: str | None = None, *, g
         result = _on_array(value, lambda array: group().reduce_scatter(array, op, name), "fusewire_reduce_scatter")
 
         def gradient(upstream: Any) -> Any:
-            rows = allgather(upstream, _named(name, "gradient"), group=group)
+            rows = allgather(upstream, part_of(name, "gradient"), group=group)
             return rows * tf.cast(size_of(group), rows.dtype) if op == Sum else rows
 
         return _with_rows(result, value), gradient
@@ -208,7 +205,7 @@ def broadcast(tensor: Any, root_rank: int, name: str | None = None, *, group: Fi
         result = _on_array(value, lambda array: group().broadcast(array, root_rank, name), "fusewire_broadcast")
 
         def gradient(upstream: Any) -> Any:
-            mean = allreduce(upstream, Average, _named(name, "gradient"), group=group)
+            mean = allreduce(upstream, Average, part_of(name, "gradient"), group=group)
             return mean if group().rank() == root_rank else tf.zeros_like(mean)
 
         return _shaped(result, value.shape), gradient
@@ -224,9 +221,9 @@ def allgather(tensor: Any, name: str | None = None, *, group: Finder = collectiv
         result = _on_array(value, lambda array: group().allgather(array, name), "fusewire_allgather")
 
         def gradient(upstream: Any) -> Any:
-            mean = allreduce(upstream, Average, _named(name, "gradient"), group=group)
+            mean = allreduce(upstream, Average, part_of(name, "gradient"), group=group)
             rows = tf.shape(value)[:1] if value.shape.rank != 0 else tf.constant([1])
-            counts = allgather(rows, _named(name, "rows"), group=group)
+            counts = allgather(rows, part_of(name, "rows"), group=group)
             place = group().rank()
             mine = mean[tf.reduce_sum(counts[:place]) : tf.reduce_sum(counts[: place + 1])]
             return tf.reshape(mine, tf.shape(value))
@@ -253,8 +250,8 @@ def alltoall(tensor: Any, splits: Any = None, name: str | None = None, *, group:
 
         def gradient(upstream: Any) -> Any:
             if splits is None:
-                return alltoall(upstream, None, _named(name, "gradient"), group=group)
-            return alltoall(upstream, received, _named(name, "gradient"), group=group)[0]
+                return alltoall(upstream, None, part_of(name, "gradient"), group=group)
+            return alltoall(upstream, received, part_of(name, "gradient"), group=group)[0]
 
         return _with_rows(result, value), gradient
 

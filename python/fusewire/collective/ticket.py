@@ -18,14 +18,9 @@ def key_of(kind: str, name: str | None) -> int:
     return int.from_bytes(hashlib.blake2b(f"{kind}:{name}".encode(), digest_size=8).digest(), "little") or 1
 
 
-def part_of(name: str | None, what: str) -> str | None:
+def part_of(name: str | None, what: object) -> str | None:
     """The name of a part of an operation."""
     return None if name is None else f"{name}/{what}"
-
-
-def sizes_of(name: str | None) -> str | None:
-    """The name of the exchange of sizes before an operation."""
-    return part_of(name, "sizes")
 
 
 class Ticket:

@@ -38,31 +38,19 @@ class Op:
         return self.number
 
 
-def _larger(one: Any, other: Any) -> Any:
-    return other if other > one else one
-
-
-def _smaller(one: Any, other: Any) -> Any:
-    return other if other < one else one
-
-
 def _larger_of_pairs(one: Any, other: Any) -> Any:
     """Pairs (value, place); of two equal values, the lower place."""
     return one if (one[0], -one[1]) > (other[0], -other[1]) else other
 
 
-def _smaller_of_pairs(one: Any, other: Any) -> Any:
-    return min(one, other)
-
-
 SUM = Op("SUM", operator.add, Sum)
 PROD = Op("PROD", operator.mul, Product)
-MAX = Op("MAX", _larger, Max)
-MIN = Op("MIN", _smaller, Min)
+MAX = Op("MAX", max, Max)
+MIN = Op("MIN", min, Min)
 BAND = Op("BAND", operator.and_, And)
 BOR = Op("BOR", operator.or_, Or)
 BXOR = Op("BXOR", operator.xor, Xor)
 LAND = Op("LAND", lambda one, other: bool(one) and bool(other), And, truths=True)
 LOR = Op("LOR", lambda one, other: bool(one) or bool(other), Or, truths=True)
 MAXLOC = Op("MAXLOC", _larger_of_pairs)
-MINLOC = Op("MINLOC", _smaller_of_pairs)
+MINLOC = Op("MINLOC", min)

@@ -84,6 +84,8 @@ class FusewireBackend(Collectives, c10d.Backend):  # type: ignore[misc]
     def getBackendName(self) -> str:  # noqa: N802, torch's name
         return NAME
 
+    _get_backend_name = getBackendName
+
     @property
     def options(self) -> Any:
         return self._options
@@ -95,9 +97,6 @@ class FusewireBackend(Collectives, c10d.Backend):  # type: ignore[misc]
     supports_reconfigure = property(lambda self: False)
     supports_window = property(lambda self: False)
     _supports_time_estimate = property(lambda self: False)
-
-    def _get_backend_name(self) -> str:
-        return NAME
 
     def _get_sequence_number_for_group(self) -> int:
         return self._sequence

@@ -82,7 +82,8 @@ _forks = forks()
 
 def join(store: Any, rank: int, size: int, group_id: str, timeout: datetime.timedelta) -> Membership:
     """Waits until all ranks are there. An error names those that did not come."""
-    table = _explained(_bootstrap.table_of_environment)
+    with _as_torch():
+        table = _bootstrap.table_of_environment()
     records = _Records(store, rank, size, group_id, timeout)
     host = machine.host_identity()
     records.write(f"here/{rank}", {"host": host})
@@ -111,11 +112,6 @@ def _as_torch() -> Iterator[None]:
         yield
     except Error as error:
         raise error_of(CODES.index(error.code), str(error)) from error
-
-
-def _explained(function: Any) -> Any:
-    with _as_torch():
-        return function()
 
 
 # ---- the Store ----

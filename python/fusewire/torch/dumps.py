@@ -192,7 +192,7 @@ def answer_to(name: str) -> None:
         "_dump_fr_trace": _pickled,
         "_dump_fr_trace_json": _as_json,
         "_dump_fr_trace_file": _to_file,
-        "_reset_fr_trace": _reset,
+        "_reset_fr_trace": recorder.clear,
     }
     for one, ours in functions.items():
         original = getattr(c10d, one, None)
@@ -239,7 +239,3 @@ def _to_file(
     entries = includeCollectives in (None, True)
     trace = recorder.trace(entries=entries, stacks=bool(includeStackTraces), only_active=bool(onlyActive))
     _write(trace, _prefix(), rank)
-
-
-def _reset() -> None:
-    recorder.clear()

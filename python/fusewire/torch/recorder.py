@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -311,7 +311,9 @@ def _entry(note: Note, *, stacks: bool) -> tuple[dict[str, Any], dict[str, str] 
     if note[ENDED]:
         entry["duration_ms"] = (note[ENDED] - note[STARTED]) / 1e6
     if stacks:
-        entry["frames"] = list(_frames(note[FRAMES] or ()))
+        entry["frames"] = [
+            {"name": code.co_name, "filename": code.co_filename, "line": line} for code, line in note[FRAMES] or ()
+        ]
     return entry, pair
 
 
@@ -334,11 +336,6 @@ def _message(group: Group, message: Message) -> tuple[dict[str, str], str, int]:
 
 def _parts(parts: Any) -> list[Part]:
     return [parts] if isinstance(parts, tuple) else parts
-
-
-def _frames(stack: Iterable[tuple[Any, int]]) -> Iterator[dict[str, Any]]:
-    for code, line in stack:
-        yield {"name": code.co_name, "filename": code.co_filename, "line": line}
 
 
 def _type_name(dtype: Any) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from fusewire.collective import tensorflow as collective_tf
+from fusewire.collective.ticket import part_of
 from fusewire.horovod.common import basics
 from fusewire.horovod.common.joining import join_now
 from fusewire.horovod.common.ops import Average, checked, handle_average_backwards_compatibility
@@ -152,8 +153,7 @@ def grouped_allgather(
     ignore_name_scope: bool = False,
     process_set: Any = global_process_set,
 ) -> list[Any]:
-    names = [None if name is None else f"{name}/{place}" for place in range(len(tensors))]
-    return [allgather(one, its, process_set=process_set) for one, its in zip(tensors, names, strict=True)]
+    return [allgather(one, part_of(name, place), process_set=process_set) for place, one in enumerate(tensors)]
 
 
 def broadcast(
@@ -172,10 +172,9 @@ def broadcast_(
     variables: Sequence[Any], root_rank: int, name: str | None = None, process_set: Any = global_process_set
 ) -> list[Any]:
     """Sets variables to the root's, and returns their values."""
-    names = [None if name is None else f"{name}/{place}" for place in range(len(variables))]
     return [
-        tf.convert_to_tensor(one.assign(broadcast(one, root_rank, its, process_set=process_set)))
-        for one, its in zip(variables, names, strict=True)
+        tf.convert_to_tensor(one.assign(broadcast(one, root_rank, part_of(name, place), process_set=process_set)))
+        for place, one in enumerate(variables)
     ]
 
 

@@ -7,6 +7,7 @@ A function with _async returns a handle for poll() and synchronize(); one with a
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fusewire.collective.ticket import part_of
 from fusewire.horovod.common.joining import join_now
 from fusewire.horovod.common.ops import Average, handle_average_backwards_compatibility
 from fusewire.horovod.common.process_sets import global_process_set, ranks_of
@@ -177,7 +178,7 @@ def grouped_reducescatter_async(
     postscale_factor: float = 1.0,
 ) -> Running:
     how = (op, process_set, prescale_factor, postscale_factor)
-    return _all_of([reducescatter_async(one, its, *how) for its, one in _named(name, tensors)])
+    return operations.All([reducescatter_async(one, its, *how) for its, one in _named(name, tensors)])
 
 
 def grouped_reducescatter(
@@ -208,7 +209,7 @@ def allgather(tensor: Any, name: str | None = None, process_set: Any = global_pr
 def grouped_allgather_async(
     tensors: Sequence[Any], name: str | None = None, process_set: Any = global_process_set
 ) -> Running:
-    return _all_of([allgather_async(one, its, process_set) for its, one in _named(name, tensors)])
+    return operations.All([allgather_async(one, its, process_set) for its, one in _named(name, tensors)])
 
 
 def grouped_allgather(
@@ -275,8 +276,4 @@ def barrier(process_set: Any = global_process_set) -> None:
 
 
 def _named(name: str | None, tensors: Sequence[Any]) -> list[tuple[str | None, Any]]:
-    return [(None if name is None else f"{name}/{place}", one) for place, one in enumerate(tensors)]
-
-
-def _all_of(running: Sequence[Running]) -> Running:
-    return operations.All(running)
+    return [(part_of(name, place), one) for place, one in enumerate(tensors)]
