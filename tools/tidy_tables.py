@@ -284,7 +284,6 @@ CLASS_MEMBERS_MAX = 15  # data
 CIRCLES_LARGER = {}
 CLASSES_LARGER = {}
 CLASSES_WITH_MORE_MEMBERS = {
-    "include/fusewire/rpc/call.h Call": 16,
     "src/fusewire/collective/group/operations.h Operations": 18,
     "src/fusewire/collective/run/schedule_runner.h ScheduleRunner": 19,
     "src/fusewire/p2p/peer_link.h PeerLink": 16,

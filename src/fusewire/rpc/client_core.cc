@@ -39,7 +39,6 @@ void ClientCore::Begin(Call* call) {
   under_way_.Open();
   call->state_ = Call::State::kWaiting;
   call->started_ns_ = home_.now_ns();
-  call->deadline_ns_ = AddNs(call->started_ns_, std::max<int64_t>(call->timeout_ns, 0));
   call->landing_ = false;
   call->reply_head.clear();
   call->reply_body.clear();
@@ -65,7 +64,8 @@ void ClientCore::Begin(Call* call) {
   } else if (call->timeout_ns <= 0) {
     EndSoon(call, Status::Timeout("its deadline had passed before it was started").Next("allow more time"));
   } else {
-    if (call->deadline_ns_ != kForeverNs) home_.ArmAt(&call->deadline_, call->deadline_ns_);
+    const int64_t deadline_ns = call->deadline_ns();
+    if (deadline_ns != kForeverNs) home_.ArmAt(&call->deadline_, deadline_ns);
     if (link_.pipe() != nullptr) {
       Send(call);
       return;
@@ -87,8 +87,8 @@ void ClientCore::Send(Call* call) {
   message.kind = wire::FrameKind::kCall;
   message.method = call->method;
   message.call = call->id_.load(std::memory_order_relaxed);
-  if (call->deadline_ns_ != kForeverNs) {
-    int64_t left_ms = (call->deadline_ns_ - home_.now_ns() + kMillisecondNs - 1) / kMillisecondNs;
+  if (call->deadline_ns() != kForeverNs) {
+    int64_t left_ms = (call->deadline_ns() - home_.now_ns() + kMillisecondNs - 1) / kMillisecondNs;
     message.aux = static_cast<uint32_t>(std::clamp<int64_t>(left_ms, 1, UINT32_MAX));
   }
   message.head = call->head;
