@@ -296,5 +296,4 @@ CLASSES_WITH_MORE_MEMBERS = {
     "src/fusewire/tf/star/serve/part.h Part": 16,
     "src/fusewire/transport/loopback/stream.h Stream": 19,
     "src/fusewire/transport/shm/shm_connection.h ShmConnection": 16,
-    "src/fusewire/transport/ucx/ucx_receiver.h UcxReceiver": 16,
 }
