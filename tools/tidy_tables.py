@@ -290,7 +290,6 @@ CLASSES_WITH_MORE_MEMBERS = {
     "src/fusewire/pipe/intake.h Intake": 17,
     "src/fusewire/pipe/link.h Link": 18,
     "src/fusewire/pipe/sender.h Sender": 21,
-    "src/fusewire/rpc/peer_calls.h ServerCall": 18,
     "src/fusewire/tf/star/call/run_op.cc Running": 24,
     "src/fusewire/tf/star/cut/grouping.cc Grouper": 22,
     "src/fusewire/tf/star/serve/part.h Part": 16,
