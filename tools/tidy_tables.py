@@ -290,5 +290,4 @@ CLASSES_WITH_MORE_MEMBERS = {
     "src/fusewire/tf/star/call/run_op.cc Running": 24,
     "src/fusewire/tf/star/cut/grouping.cc Grouper": 22,
     "src/fusewire/tf/star/serve/part.h Part": 16,
-    "src/fusewire/transport/shm/shm_connection.h ShmConnection": 16,
 }

@@ -77,8 +77,9 @@ class ShmConnection final : public Connection, private reactor::FdHandler, priva
  private:
   void OnEvents(uint32_t epoll_events) override;
   void OnRung() override;
-  bool HasNews() const override { return handler_ != nullptr && !closed_ && reader_.HasNews(); }
+  bool HasNews() const override { return handler_ != nullptr && !closed() && reader_.HasNews(); }
   void Watch(bool watches) override { segment_->own().watches.store(watches ? 1 : 0, std::memory_order_seq_cst); }
+  bool closed() const { return !why_closed_.ok(); }
   void ReadSome();
   size_t ReadOnce(size_t* asked);
   void ReadRest();
@@ -101,8 +102,7 @@ class ShmConnection final : public Connection, private reactor::FdHandler, priva
   std::unique_ptr<ShmOrigin> origin_;
   ConnectionHandler* handler_ = nullptr;
   bool watched_ = false;
-  bool closed_ = false;
-  Status why_closed_;
+  Status why_closed_;  // ok: it is not
   reactor::Timer later_;  // what must not happen inside of a call to us
 };
 
