@@ -286,7 +286,6 @@ CLASSES_LARGER = {}
 CLASSES_WITH_MORE_MEMBERS = {
     "src/fusewire/collective/group/operations.h Operations": 18,
     "src/fusewire/collective/run/schedule_runner.h ScheduleRunner": 19,
-    "src/fusewire/p2p/peer_link.h PeerLink": 16,
     "src/fusewire/tf/star/call/run_op.cc Running": 24,
     "src/fusewire/tf/star/cut/grouping.cc Grouper": 22,
     "src/fusewire/tf/star/serve/part.h Part": 16,

@@ -63,6 +63,7 @@ class Link final : private PipeHandler {
   // At home. Nothing is under way and nothing is up.
   bool idle() const { return pipe_ == nullptr && dialing_ == nullptr; }
 
+  const transport::Address& address() const { return address_; }
   uint64_t connects() const { return connects_; }
 
  private:
