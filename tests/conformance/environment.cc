@@ -18,7 +18,7 @@
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/checksum/checksum.h"
-#include "fusewire/transport/loopback/loopback.h"
+#include "loopback/loopback.h"
 #include "fusewire/transport/nearest/nearest.h"
 #include "fusewire/transport/shm/shm.h"
 #include "fusewire/transport/tcp/tcp.h"

@@ -21,7 +21,7 @@
 #include "fusewire/collective/run/fingerprint.h"
 #include "fusewire/p2p/p2p.h"
 #include "fusewire/reactor/pool.h"
-#include "fusewire/transport/loopback/loopback.h"
+#include "loopback/loopback.h"
 #include "fusewire/transport/transport.h"
 #include "op_bytes.h"
 

@@ -19,7 +19,7 @@
 #include "fusewire/reactor/pool.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/task/acceptor.h"
-#include "fusewire/transport/loopback/loopback.h"
+#include "loopback/loopback.h"
 #include "fusewire/transport/transport.h"
 #include "fusewire/wire/meta.h"
 #include "fusewire/wire/wire.h"

@@ -15,7 +15,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/p2p/p2p.h"
 #include "fusewire/reactor/pool.h"
-#include "fusewire/transport/loopback/loopback.h"
+#include "loopback/loopback.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire::p2p {

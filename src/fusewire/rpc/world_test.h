@@ -20,7 +20,7 @@
 #include "fusewire/reactor/pool.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/rpc.h"
-#include "fusewire/transport/loopback/loopback.h"
+#include "loopback/loopback.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire::rpc {

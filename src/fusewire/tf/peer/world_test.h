@@ -25,7 +25,7 @@
 #include "fusewire/tf/peer/channel.h"
 #include "fusewire/tf/peer/keys.h"
 #include "fusewire/tf/peer/methods.h"
-#include "fusewire/transport/loopback/loopback.h"
+#include "loopback/loopback.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire::tf {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "fusewire/transport/loopback/network.h"
-#include "fusewire/transport/loopback/stream.h"
+#include "loopback/network.h"
+#include "loopback/stream.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire::transport {

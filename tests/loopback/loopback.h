@@ -12,7 +12,7 @@
 
 #include "fusewire/base/clock.h"
 #include "fusewire/base/unique_function.h"
-#include "fusewire/transport/loopback/loopback_faults.h"
+#include "loopback/loopback_faults.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire::transport {

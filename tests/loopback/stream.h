@@ -12,7 +12,7 @@
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
 #include "fusewire/base/unique_function.h"
-#include "fusewire/transport/loopback/network.h"
+#include "loopback/network.h"
 
 namespace fusewire::transport {
 
