@@ -25,7 +25,7 @@
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/task/acceptor.h"
 #include "fusewire/task/task.h"
-#include "fusewire/transport/ucx/ucx.h"
+#include "fusewire/transport/transports.h"
 #include "fusewire/wire/wire.h"
 
 namespace fusewire {

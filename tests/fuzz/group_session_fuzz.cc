@@ -21,8 +21,8 @@
 #include "fusewire/collective/run/fingerprint.h"
 #include "fusewire/p2p/p2p.h"
 #include "fusewire/reactor/pool.h"
-#include "loopback/loopback.h"
 #include "fusewire/transport/transport.h"
+#include "loopback/loopback.h"
 #include "op_bytes.h"
 
 namespace fusewire::collective {

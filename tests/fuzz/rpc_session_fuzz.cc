@@ -19,10 +19,10 @@
 #include "fusewire/reactor/pool.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/task/acceptor.h"
-#include "loopback/loopback.h"
 #include "fusewire/transport/transport.h"
 #include "fusewire/wire/meta.h"
 #include "fusewire/wire/wire.h"
+#include "loopback/loopback.h"
 #include "op_bytes.h"
 
 namespace fusewire::rpc {

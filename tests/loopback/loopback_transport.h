@@ -5,10 +5,10 @@
 #include <memory>
 #include <string>
 
+#include "fusewire/transport/transport.h"
 #include "loopback/loopback_connection.h"
 #include "loopback/network.h"
 #include "loopback/stream.h"
-#include "fusewire/transport/transport.h"
 
 namespace fusewire::transport {
 

@@ -15,8 +15,8 @@
 #include "fusewire/base/random.h"
 #include "fusewire/p2p/p2p.h"
 #include "fusewire/reactor/pool.h"
-#include "loopback/loopback.h"
 #include "fusewire/transport/transport.h"
+#include "loopback/loopback.h"
 
 namespace fusewire::p2p {
 

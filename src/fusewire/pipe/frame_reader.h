@@ -112,8 +112,8 @@ class FrameReader {
   Body* filling_ = nullptr;  // the one whose bytes come now
   uint64_t frame_left_ = 0;  // of them, until the next header
   size_t look_ahead_ = 2048;
-  uint64_t meta_seen_ = 0;      // whose meta was coming in at the last MetaAgeNs, counted from 1; or 0
-  int64_t meta_since_ns_ = 0;   // when it was seen first
+  uint64_t meta_seen_ = 0;     // whose meta was coming in at the last MetaAgeNs, counted from 1; or 0
+  int64_t meta_since_ns_ = 0;  // when it was seen first
 };
 
 }  // namespace fusewire::pipe

@@ -82,7 +82,7 @@ class Link final : private PipeHandler {
   LinkHandler* const handler_;
   std::unique_ptr<transport::Dialing> dialing_;
   std::unique_ptr<Pipe> pipe_;
-  uint64_t incarnation_ = 0;  // of the peer we met last
+  uint64_t incarnation_ = 0;      // of the peer we met last
   std::optional<int64_t> up_ns_;  // when this pipe got through its greeting
   bool wanted_ = false;
   int64_t next_try_ns_ = 0;

@@ -74,7 +74,8 @@ void Sender::Send(Message&& message, Done&& done) {
   uint64_t cost = CostOf(message);
   if (cost > frames_.chunk_bytes()) message.express = false;
   Status refusal = WhyNot(message);
-  bool at_once = message.express && stage_ == Stage::kOpen && !queue_.has_express() && writer_.bytes() < kExpressBytesMax;
+  bool at_once =
+      message.express && stage_ == Stage::kOpen && !queue_.has_express() && writer_.bytes() < kExpressBytesMax;
   if (refusal.ok() && at_once && window_.CanSend(cost)) {
     FlushSoon();
     ConstBytes head = message.head;

@@ -20,8 +20,8 @@
 #include "fusewire/reactor/pool.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/rpc.h"
-#include "loopback/loopback.h"
 #include "fusewire/transport/transport.h"
+#include "loopback/loopback.h"
 
 namespace fusewire::rpc {
 

@@ -25,8 +25,8 @@
 #include "fusewire/tf/peer/channel.h"
 #include "fusewire/tf/peer/keys.h"
 #include "fusewire/tf/peer/methods.h"
-#include "loopback/loopback.h"
 #include "fusewire/transport/transport.h"
+#include "loopback/loopback.h"
 
 namespace fusewire::tf {
 

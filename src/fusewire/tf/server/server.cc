@@ -21,8 +21,8 @@
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/receive/rendezvous.h"
 #include "fusewire/tf/server/session.h"
-#include "fusewire/transport/shm/shm.h"
 #include "fusewire/transport/transport.h"
+#include "fusewire/transport/transports.h"
 
 namespace fusewire::tf {
 namespace {

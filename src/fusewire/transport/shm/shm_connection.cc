@@ -12,13 +12,13 @@
 
 namespace fusewire::transport {
 ShmConnection::ShmConnection(reactor::Reactor& home, reactor::Doorbell* bell, std::unique_ptr<Segment> segment,
-                             const ShmOptions& options, std::string peer_address, const RingReader* reader)
+                             bool lend, std::string peer_address, const RingReader* reader)
     : home_(home),
       bell_(bell),
       segment_(std::move(segment)),
       peer_address_(std::move(peer_address)),
       bit_(bell->Hang(this)),
-      sender_(segment_.get(), options, &peer_bell_),
+      sender_(segment_.get(), lend, &peer_bell_),
       reader_(reader == nullptr ? RingReader(segment_.get()) : *reader),
       later_([this] { DoLater(); }) {}
 
@@ -65,7 +65,7 @@ ShmIncoming::ShmIncoming(Fd socket, std::unique_ptr<Segment> segment, std::uniqu
 Result<std::unique_ptr<Connection>> ShmIncoming::Adopt(reactor::Reactor& home) {
   Result<reactor::Doorbell*> bell = home.OpenDoorbell();
   if (!bell.ok()) return bell.status();
-  auto connection = std::make_unique<ShmConnection>(home, bell.value(), std::move(segment_), origin_->options,
+  auto connection = std::make_unique<ShmConnection>(home, bell.value(), std::move(segment_), origin_->lend,
                                                     peer_address_, reader_.has_value() ? &*reader_ : nullptr);
   if (origin_->can_read) connection->SetLender(peer_pid_);
   // A dialler that has gone already may have written all the same: reading finds its end.

@@ -12,7 +12,7 @@
 
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
-#include "fusewire/transport/ucx/ucx_options.h"
+#include "fusewire/transport/transports.h"
 
 namespace fusewire::transport {
 
