@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "fusewire/base/log.h"
-#include "fusewire/reactor/cpus.h"
+#include "fusewire/reactor/process_limits.h"
 
 namespace fusewire::reactor {
 

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "fusewire/base/log.h"
-#include "fusewire/reactor/cpus.h"
+#include "fusewire/reactor/process_limits.h"
 
 namespace fusewire::reactor {
 namespace {

@@ -21,7 +21,6 @@
 #include "fusewire/transport/dialing.h"
 #include "fusewire/transport/listening.h"
 #include "fusewire/transport/shm/control_message.h"
-#include "fusewire/transport/shm/others_memory.h"
 #include "fusewire/transport/shm/peer_process.h"
 #include "fusewire/transport/shm/shm_connection.h"
 #include "fusewire/transport/shm/shm_sender.h"

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The particulars of shared memory: the peers that are met, lying peers, and Writes that wait for their loans. The
 // contract of a transport is tested in tests/conformance, death in tests/faults.
-#include "fusewire/transport/shm/others_memory.h"
+#include "fusewire/transport/shm/peer_process.h"
 #include "fusewire/transport/transports.h"
 
 #include <fcntl.h>
