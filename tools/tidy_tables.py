@@ -110,7 +110,6 @@ CALLS = [
         {
             "include/fusewire/base/unique_function.h": "UniqueFunction owns by hand for all others",
             "src/fusewire/reactor/reactor.cc": "a piece of mail ends itself when it has been delivered",
-            "src/fusewire/rpc/reply.cc": "a ServerCall outlives its PeerCalls for as long as a Reply is out",
             "src/fusewire/rpc/peer_calls.cc": "a ServerCall outlives its PeerCalls for as long as a Reply is out",
             "src/fusewire/tf/": "calls and receives own themselves until their end",
         },
