@@ -23,7 +23,6 @@
 #include "fusewire/transport/ucx/endpoints.h"
 #include "fusewire/transport/ucx/handles.h"
 #include "fusewire/transport/ucx/outbox.h"
-#include "fusewire/transport/ucx/progress.h"
 
 namespace fusewire::transport {
 
