@@ -178,14 +178,14 @@ CALLS = [
         "abort",
         r"\b(std::)?(abort|exit|_Exit|quick_exit|terminate)\s*\(|\bassert\s*\(",
         "FUSEWIRE_CHECK for a bug of ours, a Status for any other error",
-        {"src/fusewire/base/check.cc": "how FUSEWIRE_CHECK ends the process"},
+        {"src/fusewire/base/log.cc": "how FUSEWIRE_CHECK ends the process"},
     ),
     (
         "print",
         r"\bstd::(cout|cerr|clog)\b|\b(std::)?(f?printf|v?dprintf|f?puts|perror)\s*\(",
         "FUSEWIRE_LOG of base/log.h: levels, one fact a line",
         {
-            "src/fusewire/base/check.cc": "the last message of a process; the log itself may be broken",
+            "src/fusewire/base/log.cc": "the last message of a process; the log itself may be broken",
         },
     ),
     (

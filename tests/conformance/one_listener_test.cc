@@ -20,7 +20,6 @@
 #include "fusewire/pipe/link.h"
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/home_test.h"
-#include "fusewire/reactor/pool.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/task/acceptor.h"

@@ -20,7 +20,7 @@
 #include "fusewire/collective/group/group_core.h"
 #include "fusewire/collective/run/fingerprint.h"
 #include "fusewire/p2p/p2p.h"
-#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/transport.h"
 #include "loopback/loopback.h"
 #include "op_bytes.h"

@@ -16,7 +16,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/pipe/link.h"
 #include "fusewire/pipe/pipe_context.h"
-#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/task/acceptor.h"
 #include "fusewire/transport/transport.h"

@@ -11,7 +11,6 @@
 #include "fusewire/p2p/peer_link.h"
 #include "fusewire/p2p/region.h"
 #include "fusewire/pipe/pipe_context.h"
-#include "fusewire/reactor/pool.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/reactor/waiter.h"
 #include "fusewire/task/acceptor.h"

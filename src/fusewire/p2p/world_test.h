@@ -14,7 +14,7 @@
 
 #include "fusewire/base/random.h"
 #include "fusewire/p2p/p2p.h"
-#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/transport.h"
 #include "loopback/loopback.h"
 

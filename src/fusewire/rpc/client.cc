@@ -9,7 +9,6 @@
 #include "fusewire/base/log.h"
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/completion.h"
-#include "fusewire/reactor/pool.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/client_core.h"
 #include "fusewire/task/task.h"

@@ -9,7 +9,7 @@
 
 #include "fusewire/pipe/link.h"
 #include "fusewire/pipe/pipe_context.h"
-#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/world_test.h"
 #include "fusewire/task/acceptor.h"
 #include "fusewire/transport/transport.h"

@@ -10,7 +10,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/pipe/pipe_context.h"
-#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/peer_calls.h"
 #include "fusewire/task/acceptor.h"
 #include "fusewire/task/task.h"

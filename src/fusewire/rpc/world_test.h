@@ -17,7 +17,6 @@
 #include "fusewire/base/log.h"
 #include "fusewire/base/random.h"
 #include "fusewire/pipe/pipe_context.h"
-#include "fusewire/reactor/pool.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/transport/transport.h"

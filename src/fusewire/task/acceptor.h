@@ -12,7 +12,7 @@
 
 #include "fusewire/pipe/options.h"
 #include "fusewire/pipe/pipe_context.h"
-#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/task/service_listener.h"
 #include "fusewire/transport/transport.h"
 

@@ -18,7 +18,7 @@
 #include <tensorflow/core/framework/control_flow.h>
 #include <tensorflow/core/framework/rendezvous.h>
 #include <tensorflow/core/public/session_options.h>
-#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"

@@ -14,7 +14,7 @@
 #include "fusewire/observe/recorder.h"
 #include "fusewire/observe/watch.h"
 #include "fusewire/pipe/pipe_context.h"
-#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/collective/executor.h"

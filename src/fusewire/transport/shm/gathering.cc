@@ -22,7 +22,6 @@
 #include "fusewire/base/random.h"
 #include "fusewire/reactor/poller.h"
 #include "fusewire/transport/shm/control_message.h"
-#include "fusewire/transport/shm/passing.h"
 #include "fusewire/transport/shm/peer_process.h"
 
 namespace fusewire::transport {

@@ -28,7 +28,6 @@
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/transport/lab_test.h"
 #include "fusewire/transport/shm/control_message.h"
-#include "fusewire/transport/shm/passing.h"
 #include "fusewire/transport/shm/segment.h"
 
 namespace fusewire::transport {
