@@ -1,40 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/rpc/stats.h"
 
-#include <sstream>
 #include <utility>
 
 #include "fusewire/pipe/pipe.h"
 
 namespace fusewire::rpc {
-namespace {
-
-void Line(std::ostringstream* out, const std::string& who, const char* what, uint64_t value) {
-  *out << who << " " << what << " " << value << "\n";
-}
-
-void Lines(std::ostringstream* out, const std::string& who, const char* what, const HistogramSnapshot& histogram) {
-  if (histogram.count == 0) return;
-  std::string name = who + " " + what;
-  Line(out, name, "count", histogram.count);
-  Line(out, name, "p50", histogram.p50);
-  Line(out, name, "p99", histogram.p99);
-  Line(out, name, "p999", histogram.p999);
-  Line(out, name, "max", histogram.max);
-}
-
-void Lines(std::ostringstream* out, const std::string& before, const MethodSnapshot& method) {
-  std::string who = before + "method " + (method.name.empty() ? std::to_string(method.method) : method.name);
-  Line(out, who, "calls", method.calls);
-  Line(out, who, "errors", method.errors);
-  Line(out, who, "timeouts", method.timeouts);
-  Line(out, who, "cancels", method.cancels);
-  Line(out, who, "request_bytes", method.request_bytes);
-  Line(out, who, "reply_bytes", method.reply_bytes);
-  Lines(out, who, "latency_ns", method.latency_ns);
-}
-
-}  // namespace
 
 void MethodStats::Merge(const MethodStats& other) {
   calls.Add(other.calls.Read());
@@ -68,43 +39,6 @@ void ReadInto(const pipe::PipeStats& stats, PeerSnapshot* peer) {
   peer->credit_stalls += stats.credit_stalls.Read();
   peer->budget_stalls += stats.budget_stalls.Read();
   peer->ping_ns = stats.ping_ns.Read();
-}
-
-std::string Snapshot::ToText() const {
-  std::ostringstream out;
-  for (const PeerSnapshot& peer : peers) {
-    std::string who = "peer " + peer.peer;
-    Line(&out, who, "up", peer.up ? 1 : 0);
-    if (!peer.wire.empty()) out << who << " wire " << peer.wire << "\n";
-    Line(&out, who, "connects", peer.connects);
-    Line(&out, who, "calls_in_flight", peer.calls_in_flight);
-    Line(&out, who, "late_replies", peer.late_replies);
-    Line(&out, who, "messages_in", peer.messages_in);
-    Line(&out, who, "messages_out", peer.messages_out);
-    Line(&out, who, "bytes_in", peer.bytes_in);
-    Line(&out, who, "bytes_out", peer.bytes_out);
-    Line(&out, who, "credit_stalls", peer.credit_stalls);
-    Line(&out, who, "budget_stalls", peer.budget_stalls);
-    Lines(&out, who, "ping_ns", peer.ping_ns);
-    for (const MethodSnapshot& method : peer.methods) Lines(&out, who + " ", method);
-  }
-  for (const MethodSnapshot& method : methods) Lines(&out, "", method);
-  for (size_t i = 0; i < reactors.size(); ++i) {
-    std::string who = "reactor " + std::to_string(i);
-    Line(&out, who, "turns", reactors[i].turns);
-    Line(&out, who, "parks", reactors[i].parks);
-    Line(&out, who, "wakes", reactors[i].wakes);
-    Line(&out, who, "spin_hits", reactors[i].spin_hits);
-    Line(&out, who, "spin_misses", reactors[i].spin_misses);
-    Line(&out, who, "mails", reactors[i].mails);
-    Line(&out, who, "drives", reactors[i].drives);
-  }
-  Line(&out, "receive_budget", "used_bytes", receive_budget_used_bytes);
-  Line(&out, "receive_budget", "peak_bytes", receive_budget_peak_bytes);
-  Line(&out, "receive_budget", "limit_bytes", receive_budget_limit_bytes);
-  Line(&out, "copies", "small_bytes", copies.small_bytes);
-  Line(&out, "copies", "large", copies.large_copies);
-  return out.str();
 }
 
 }  // namespace fusewire::rpc
