@@ -21,15 +21,12 @@
 #include <vector>
 
 #include "fusewire/rpc/rpc.h"
-#include "fusewire/wire/meta.h"
 
 namespace fusewire::demo {
 
 // ---- over Fusewire ----
 
 namespace {
-
-constexpr uint16_t kFloat = 1;  // TensorFlow's number for float32
 
 // Lands every pushed tensor in the same memory, as a parameter server's gradient buffer would.
 class GradientSink final : public rpc::RequestSink {
@@ -46,23 +43,14 @@ class GradientSink final : public rpc::RequestSink {
 
 struct Model {
   std::vector<std::vector<uint8_t>> tensors;
-  std::string head;  // the description of the tensors
   std::vector<uint8_t> gradients;
 
   Model() {
-    std::vector<wire::TensorMeta> metas;
     for (int i = 0; i < kTensors; ++i) {
       std::vector<uint8_t> tensor(TensorBytes(i));
       for (size_t at = 0; at < tensor.size(); ++at) tensor[at] = TensorByte(i, at);
-      wire::TensorMeta meta;
-      meta.type = kFloat;
-      meta.name = "layer_" + std::to_string(i) + "/kernel";
-      meta.bytes = tensor.size();
-      meta.dims = {static_cast<int64_t>(tensor.size() / sizeof(float))};
-      metas.push_back(std::move(meta));
       tensors.push_back(std::move(tensor));
     }
-    wire::AppendTensors(metas, &head);
   }
 };
 
@@ -85,7 +73,7 @@ std::vector<rpc::Method> Methods(Model* model) {
     Buffers body;
     for (auto& tensor : model->tensors)
       body.push_back(Buffer::Wrap(Bytes(tensor.data(), tensor.size()), nullptr, nullptr));
-    reply.Send(Status::Ok(), model->head, std::move(body));
+    reply.Send(Status::Ok(), ConstBytes(), std::move(body));
   };
   return methods;
 }

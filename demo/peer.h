@@ -17,7 +17,7 @@ namespace fusewire::demo {
 
 constexpr uint16_t kEcho = 1;        // head: any; the reply has the same head
 constexpr uint16_t kTake = 2;        // body: tensors; they land in the server's memory
-constexpr uint16_t kParameters = 3;  // the reply: kTensors tensors, described in its head
+constexpr uint16_t kParameters = 3;  // the reply: kTensors tensors, a segment each
 
 constexpr int kTensors = 200;
 // 1 KB to 100 KB, the same on both sides: a small model's parameters.

@@ -13,7 +13,6 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/reactor/completion.h"
 #include "fusewire/reactor/reactor.h"
-#include "fusewire/wire/meta.h"
 #include "fusewire/wire/wire.h"
 
 namespace fusewire::demo {
@@ -105,16 +104,11 @@ class PullCall final : public rpc::Call {
     return ended_.status();
   }
   Status Check() const {
-    ConstBytes head_left(reply_head.data(), reply_head.size());
-    std::vector<wire::TensorMeta> metas;
-    FUSEWIRE_TRY(wire::DecodeTensors(&head_left, &metas));
-    if (metas.size() != kTensors) return Status::Corrupt("not as many tensors as were asked for");
     size_t at = 0;
     for (int i = 0; i < kTensors; ++i) {
-      if (metas[static_cast<size_t>(i)].bytes != TensorBytes(i)) return Status::Corrupt("a tensor of another size");
       for (size_t byte = 0; byte < TensorBytes(i); ++byte) {
         if (memory_[at++] != TensorByte(i, byte))
-          return Status::Corrupt("a byte of " + metas[static_cast<size_t>(i)].name + " is wrong");
+          return Status::Corrupt("a byte of tensor " + std::to_string(i) + " is wrong");
       }
     }
     return Status::Ok();
@@ -122,10 +116,12 @@ class PullCall final : public rpc::Call {
 
  private:
   Result<pipe::Landing> Land(ConstBytes, const rpc::SegmentSizes& sizes) override {
+    if (sizes.count() != kTensors) return Status::Corrupt("not as many tensors as were asked for");
     if (sizes.total() != memory_.size()) return Status::Corrupt("not the parameters that were asked for");
     parts_.clear();
     size_t at = 0;
     for (size_t i = 0; i < sizes.count(); ++i) {
+      if (sizes.at(i) != TensorBytes(static_cast<int>(i))) return Status::Corrupt("a tensor of another size");
       parts_.push_back(Bytes(memory_.data() + at, sizes.at(i)));
       at += sizes.at(i);
     }
