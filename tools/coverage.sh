@@ -10,9 +10,8 @@ runs=${1:-20000}
 tools/deps.sh build test
 # parser: the targets that reach it: its sources
 parsers=(
-  "frames: frame_header frame_reader pipe_liar: wire/wire.cc pipe/frame_reader.cc"
+  "frames: frame_header frame_reader pipe_liar status_meta: wire/wire.cc pipe/frame_reader.cc"
   "greeting: greeting handshake pipe_liar: wire/hello.cc pipe/handshake.cc"
-  "meta: status_meta rpc_session: wire/meta.cc"
   "pipe: pipe_session pipe_liar: pipe/pipe.cc pipe/intake.cc pipe/heartbeat.h pipe/sender.cc pipe/frame_writer.cc \
     pipe/window.cc"
   "calls: rpc_session: rpc/peer_calls.cc rpc/client.cc rpc/call.cc"

@@ -20,7 +20,6 @@
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/task/acceptor.h"
 #include "fusewire/transport/transport.h"
-#include "fusewire/wire/meta.h"
 #include "fusewire/wire/wire.h"
 #include "loopback/loopback.h"
 #include "op_bytes.h"

@@ -9,7 +9,7 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/pipe/pipe_handler.h"
 #include "fusewire/wire/hello.h"
-#include "fusewire/wire/meta.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire::pipe {
 namespace {

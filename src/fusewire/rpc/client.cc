@@ -12,7 +12,7 @@
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/client_core.h"
 #include "fusewire/task/task.h"
-#include "fusewire/wire/meta.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire::rpc {
 namespace {

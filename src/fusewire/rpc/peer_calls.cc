@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/wire/meta.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire::rpc {
 namespace {

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/wire/meta.h"
+#include "fusewire/wire/wire.h"
 
 #include <gtest/gtest.h>
 
