@@ -1,12 +1,12 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 # The words that the CMakeLists.txt of rooms, tests, benchmarks and programs are written in.
 
-# fusewire_room(NAME USES room... DOORS x.h... SOURCES x.cc... TESTS x...)
+# fusewire_room(NAME USES room... DOORS x.h... SOURCES x.cc... TESTS x... [TEST_USES room...])
 #   Library fusewire_<NAME> from SOURCES, over the rooms in USES. Other rooms may include its public headers, which are
 #   those below include/fusewire/<NAME>, and DOORS. Public headers compile alone as C++17, the others as C++20. TESTS
-#   names x_test.cc files: together, fusewire_<NAME>_tests.
+#   names x_test.cc files: together, fusewire_<NAME>_tests, which use the room and TEST_USES.
 function(fusewire_room name)
-  cmake_parse_arguments(ARG "" "TEST_TIMEOUT_S" "USES;DOORS;SOURCES;TESTS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TEST_TIMEOUT_S" "USES;DOORS;SOURCES;TESTS;TEST_USES" ${ARGN})
   _fusewire_refuse_unknown(${name})
   list(TRANSFORM ARG_USES PREPEND fusewire_ OUTPUT_VARIABLE used)
   if(ARG_SOURCES)
@@ -39,10 +39,14 @@ function(fusewire_room name)
       list(REMOVE_ITEM headers ${header})
     endforeach()
     _fusewire_headers_alone(${name} 20 ${headers})
+    if(ARG_TEST_USES AND TARGET fusewire_${name}_alone_cxx20)  # a test's header includes what the tests use
+      list(TRANSFORM ARG_TEST_USES PREPEND fusewire_ OUTPUT_VARIABLE test_used)
+      target_link_libraries(fusewire_${name}_alone_cxx20 PRIVATE ${test_used})
+    endif()
   endif()
   if(ARG_TESTS)
     list(TRANSFORM ARG_TESTS APPEND _test.cc)
-    fusewire_test(fusewire_${name}_tests SOURCES ${ARG_TESTS} USES ${name} LABEL ${name}
+    fusewire_test(fusewire_${name}_tests SOURCES ${ARG_TESTS} USES ${name} ${ARG_TEST_USES} LABEL ${name}
                   TIMEOUT_S ${ARG_TEST_TIMEOUT_S})
   endif()
 endfunction()

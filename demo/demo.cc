@@ -10,10 +10,7 @@
 
 #include "fusewire/reactor/completion.h"
 #include "fusewire/rpc/rpc.h"
-#include "process.h"
-#include "raw_sockets.h"
-#include "screen.h"
-#include "service.h"
+#include "peer.h"
 #include "tour.h"
 
 namespace fusewire::demo {

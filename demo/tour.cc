@@ -1,16 +1,19 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "tour.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "fusewire/base/clock.h"
 #include "fusewire/reactor/completion.h"
 #include "fusewire/reactor/reactor.h"
-#include "fusewire/wire/meta.h"
 #include "fusewire/wire/wire.h"
-#include "screen.h"
-#include "service.h"
 
 namespace fusewire::demo {
 namespace {
@@ -101,16 +104,11 @@ class PullCall final : public rpc::Call {
     return ended_.status();
   }
   Status Check() const {
-    ConstBytes head_left(reply_head.data(), reply_head.size());
-    std::vector<wire::TensorMeta> metas;
-    FUSEWIRE_TRY(wire::DecodeTensors(&head_left, &metas));
-    if (metas.size() != kTensors) return Status::Corrupt("not as many tensors as were asked for");
     size_t at = 0;
     for (int i = 0; i < kTensors; ++i) {
-      if (metas[static_cast<size_t>(i)].bytes != TensorBytes(i)) return Status::Corrupt("a tensor of another size");
       for (size_t byte = 0; byte < TensorBytes(i); ++byte) {
         if (memory_[at++] != TensorByte(i, byte))
-          return Status::Corrupt("a byte of " + metas[static_cast<size_t>(i)].name + " is wrong");
+          return Status::Corrupt("a byte of tensor " + std::to_string(i) + " is wrong");
       }
     }
     return Status::Ok();
@@ -118,10 +116,12 @@ class PullCall final : public rpc::Call {
 
  private:
   Result<pipe::Landing> Land(ConstBytes, const rpc::SegmentSizes& sizes) override {
+    if (sizes.count() != kTensors) return Status::Corrupt("not as many tensors as were asked for");
     if (sizes.total() != memory_.size()) return Status::Corrupt("not the parameters that were asked for");
     parts_.clear();
     size_t at = 0;
     for (size_t i = 0; i < sizes.count(); ++i) {
+      if (sizes.at(i) != TensorBytes(static_cast<int>(i))) return Status::Corrupt("a tensor of another size");
       parts_.push_back(Bytes(memory_.data() + at, sizes.at(i)));
       at += sizes.at(i);
     }
@@ -132,6 +132,53 @@ class PullCall final : public rpc::Call {
   std::vector<Bytes> parts_;
   reactor::Completion ended_;
 };
+
+// ---- the screen ----
+
+constexpr int64_t kDrawEveryNs = 100 * kMillisecondNs;
+constexpr int kBarWidth = 24;
+
+std::string Format(const char* format, double value, const char* unit) {
+  char text[64];
+  std::snprintf(text, sizeof(text), format, value, unit);
+  return text;
+}
+
+// One line per part; on a terminal it is redrawn with the progress.
+class Progress {
+ public:
+  explicit Progress(std::string title);
+  // Cheap; draws at most ten times a second. `fraction` of the part that is done.
+  void Show(double fraction, const std::string& what);
+  void Finish(const std::string& what);
+
+ private:
+  void Draw(double fraction, const std::string& what, bool last);
+  const std::string title_;
+  const bool terminal_;
+  int64_t next_ns_ = 0;
+};
+
+Progress::Progress(std::string title) : title_(std::move(title)), terminal_(isatty(STDOUT_FILENO) != 0) {}
+
+void Progress::Show(double fraction, const std::string& what) {
+  if (!terminal_) return;
+  int64_t now_ns = Clock::Real()->NowNs();
+  if (now_ns < next_ns_) return;
+  next_ns_ = now_ns + kDrawEveryNs;
+  Draw(fraction, what, false);
+}
+
+void Progress::Finish(const std::string& what) { Draw(1.0, what, true); }
+
+void Progress::Draw(double fraction, const std::string& what, bool last) {
+  int filled = static_cast<int>(std::clamp(fraction, 0.0, 1.0) * kBarWidth);
+  std::string bar =
+      std::string(static_cast<size_t>(filled), '#') + std::string(static_cast<size_t>(kBarWidth - filled), '.');
+  std::printf("%s  %-34s [%s] %-40s%s", terminal_ ? "\r" : "", title_.c_str(), bar.c_str(), what.c_str(),
+              last ? "\n" : "");
+  std::fflush(stdout);
+}
 
 }  // namespace
 
@@ -208,5 +255,27 @@ Count RawExchanges(RawClient& raw, size_t out_bytes, size_t in_bytes, double sec
   count.seconds = Now() - began;
   return count;
 }
+
+void PrintTable(const std::vector<Row>& rows) {
+  std::printf("\n  %-44s %14s %14s %12s\n", "", "fusewire", "raw socket", "ratio");
+  for (const Row& row : rows) {
+    std::printf("  %-44s %14s %14s %12s\n", row.what.c_str(), row.ours.c_str(), row.raw.c_str(), row.ratio.c_str());
+  }
+  std::printf("\n");
+}
+
+std::string Micros(double seconds) { return Format("%.1f %s", seconds * 1e6, "us"); }
+
+std::string Rate(double per_second, const char* unit) {
+  const char* scale = "";
+  for (const char* larger : {"k", "M", "G"}) {
+    if (per_second < 1000) break;
+    per_second /= 1000;
+    scale = larger;
+  }
+  return Format("%.2f %s", per_second, (std::string(scale) + unit).c_str());
+}
+
+std::string Times(double ratio) { return Format("%.2f %s", ratio, "x"); }
 
 }  // namespace fusewire::demo

@@ -10,12 +10,11 @@ runs=${1:-20000}
 tools/deps.sh build test
 # parser: the targets that reach it: its sources
 parsers=(
-  "frames: frame_header frame_reader pipe_liar: wire/wire.cc pipe/frame_reader.cc"
+  "frames: frame_header frame_reader pipe_liar status_meta: wire/wire.cc pipe/frame_reader.cc"
   "greeting: greeting handshake pipe_liar: wire/hello.cc pipe/handshake.cc"
-  "meta: status_meta tensor_meta rpc_session: wire/meta.cc"
   "pipe: pipe_session pipe_liar: pipe/pipe.cc pipe/intake.cc pipe/heartbeat.h pipe/sender.cc pipe/frame_writer.cc \
     pipe/window.cc"
-  "calls: rpc_session: rpc/peer_calls.cc rpc/client_core.cc rpc/call.cc"
+  "calls: rpc_session: rpc/peer_calls.cc rpc/client.cc rpc/call.cc"
   "endpoint: p2p_message p2p_session: wire/p2p.cc p2p/core.cc p2p/receives.cc p2p/sends.cc \
     p2p/regions.cc p2p/lane.cc"
   "ring: shm_ring: transport/shm/ring.cc"

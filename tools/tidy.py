@@ -88,7 +88,7 @@ def check_arrows(tree, findings):
 def check_include(tree, findings, path, here, target, line):
     parts = target.split("/")
     if parts[0] != "fusewire" or len(parts) < 3:
-        if here is not None:
+        if here is not None and not (is_test(path) and f"tests/{target}" in tree.files):
             findings.add(path, line, f'"{target}": write the path from src/ or include/: "fusewire/ROOM/FILE.h"')
         return
     room = parts[1]
@@ -99,7 +99,7 @@ def check_include(tree, findings, path, here, target, line):
                 findings.add(
                     path, line, f'"{target}": {"/".join(own)} may not include it; see WINGS in tools/tidy_tables.py'
                 )
-        elif own != other and other and not is_test(path):
+        elif own != other and other and not is_test(path) and target not in tree.public():
             findings.add(path, line, f'"{target}": backends of one room never meet, and the room knows none of them')
         return
     if here is not None and room not in ROOMS[here]:
@@ -196,8 +196,8 @@ def check_dead_files(tree, findings):
     for path, text in tree.texts(".h", ".cc"):
         folder = path.rpartition("/")[0]
         for target in INCLUDE.findall(text):
-            spots = {f"src/{target}", f"include/{target}", target, str(pathlib.PurePosixPath(folder, target))}
-            included |= spots - {path}
+            spots = {f"{root}{target}" for root in ("src/", "include/", "tests/", "")}
+            included |= (spots | {str(pathlib.PurePosixPath(folder, target))}) - {path}
     named = files_named_by_cmake(tree)
     for path, by in named.items():
         if path not in tree.files:

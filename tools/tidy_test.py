@@ -155,6 +155,14 @@ class ArrowsTest(TidyTest):
     def test_path_not_from_src(self):
         self.expect("write the path from src/", self.in_wire('#include "wire.h"'))
 
+    def test_only_tests_include_from_tests(self):
+        use = '#include "loopback/loopback.h"'
+        cmake = "fusewire_room(wire USES base DOORS wire.h SOURCES wire.cc TESTS wire)\n"
+        files = {"tests/loopback/loopback.h": header(), "src/fusewire/wire/CMakeLists.txt": cmake}
+        files["src/fusewire/wire/wire_test.cc"] = source(use)
+        self.assertEqual(self.findings(files), [])
+        self.expect("write the path from src/", files | self.in_wire(use))
+
     def test_backends_never_meet(self):
         files = {
             "src/fusewire/wire/tcp/tcp.h": header(),

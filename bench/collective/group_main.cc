@@ -11,7 +11,7 @@
 #include "bench/harness/harness.h"
 #include "fusewire/collective/group/group.h"
 #include "fusewire/p2p/p2p.h"
-#include "fusewire/reactor/cpus.h"
+#include "fusewire/reactor/process_limits.h"
 #include "fusewire/task/transport_choice.h"
 
 namespace fusewire::bench {

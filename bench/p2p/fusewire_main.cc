@@ -11,7 +11,6 @@
 #include "bench/p2p/ends.h"
 #include "fusewire/p2p/p2p.h"
 #include "fusewire/reactor/completion.h"
-#include "fusewire/reactor/pool.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/task/transport_choice.h"
 #include "fusewire/transport/transport.h"

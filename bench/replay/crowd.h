@@ -12,7 +12,6 @@
 #include "bench/harness/harness.h"
 #include "bench/replay/record.h"
 #include "fusewire/reactor/completion.h"
-#include "fusewire/reactor/pool.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/rpc.h"
 

@@ -15,9 +15,7 @@
 #include "bench/harness/harness.h"
 #include "bench/wires/bare.h"
 #include "fusewire/reactor/reactor.h"
-#include "fusewire/transport/shm/shm.h"
-#include "fusewire/transport/tcp/tcp.h"
-#include "fusewire/transport/ucx/ucx.h"
+#include "fusewire/transport/transports.h"
 
 namespace fusewire::bench {
 namespace {
@@ -35,7 +33,7 @@ std::unique_ptr<reactor::Reactor> StartReactor(const Options& options) {
 }
 
 std::unique_ptr<transport::Transport> MakeWire(const Options& options) {
-  if (options.case_name.ends_with("_shm")) return transport::MakeShm({});
+  if (options.case_name.ends_with("_shm")) return transport::MakeShm();
   if (options.case_name.ends_with("_ucx")) return transport::MakeUcx(transport::MakeTcp({}), {});
   return transport::MakeTcp({});
 }

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The processors, memory and addresses that this process may use, found as in reactor/cpus.h and process_limits.h.
+"""The processors, memory and addresses that this process may use, found as in reactor/process_limits.h.
 
 A limit that cannot be read counts as no limit.
 """

@@ -17,14 +17,9 @@
 #include "fusewire/base/sanitizers.h"
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/reactor/reactor.h"
-#include "fusewire/transport/checksum/checksum.h"
-#include "fusewire/transport/loopback/loopback.h"
-#include "fusewire/transport/nearest/nearest.h"
-#include "fusewire/transport/shm/shm.h"
-#include "fusewire/transport/tcp/tcp.h"
 #include "fusewire/transport/tls/certificates_test.h"
-#include "fusewire/transport/tls/tls.h"
-#include "fusewire/transport/ucx/ucx.h"
+#include "fusewire/transport/transports.h"
+#include "loopback/loopback.h"
 
 namespace fusewire::conformance {
 namespace {
@@ -222,11 +217,7 @@ Kind Tls(const std::string& name) {
 
 Kind Shm(const std::string& name, bool lend, const std::string& dials) {
   return {name, [lend, dials] {
-            auto make = [lend] {
-              transport::ShmOptions options;
-              options.lend = lend;
-              return transport::MakeShm(std::move(options));
-            };
+            auto make = [lend] { return transport::MakeShm(lend); };
             auto make_silent = [] { return std::make_unique<SilentShmPort>(); };
             return std::make_unique<SocketEnvironment>(make, make_silent, "127.0.0.1", dials);
           }};
@@ -234,7 +225,7 @@ Kind Shm(const std::string& name, bool lend, const std::string& dials) {
 
 Kind Nearest(const std::string& name) {
   return {name, [] {
-            auto make = [] { return transport::MakeNearest(transport::MakeShm({}), transport::MakeTcp({})); };
+            auto make = [] { return transport::MakeNearest(transport::MakeShm(), transport::MakeTcp({})); };
             // Silent near and far: a dial begins with the one, and ends with the other.
             auto make_silent = [] { return std::make_unique<SilentShmPort>(); };
             return std::make_unique<SocketEnvironment>(make, make_silent, "127.0.0.1", "127.0.0.1");

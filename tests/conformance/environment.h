@@ -19,7 +19,7 @@
 
 #include "fusewire/base/clock.h"
 #include "fusewire/base/unique_function.h"
-#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/transport.h"
 
 namespace fusewire::conformance {

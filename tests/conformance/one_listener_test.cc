@@ -20,12 +20,11 @@
 #include "fusewire/pipe/link.h"
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/home_test.h"
-#include "fusewire/reactor/pool.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/task/acceptor.h"
 #include "fusewire/task/task.h"
-#include "fusewire/transport/ucx/ucx.h"
+#include "fusewire/transport/transports.h"
 #include "fusewire/wire/wire.h"
 
 namespace fusewire {

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "fusewire/reactor/home_test.h"
-#include "fusewire/reactor/pool.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/task/task.h"
 #include "fusewire/transport/transport.h"

@@ -9,7 +9,7 @@
 
 #include "faults.h"
 #include "fusewire/base/sanitizers.h"
-#include "fusewire/transport/ucx/ucx.h"
+#include "fusewire/transport/transports.h"
 
 namespace fusewire::faults {
 namespace {

@@ -17,7 +17,7 @@
 #include "fusewire/collective/arena/arena.h"
 #include "fusewire/collective/arena/arena_liar_test.h"
 #include "fusewire/collective/kernels/spec.h"
-#include "fusewire/transport/shm/others_memory.h"
+#include "fusewire/transport/shm/peer_process.h"
 #include "op_bytes.h"
 
 namespace fusewire::collective {

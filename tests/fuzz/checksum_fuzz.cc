@@ -9,7 +9,7 @@
 #include <string>
 
 #include "fusewire/base/check.h"
-#include "fusewire/transport/checksum/checksum.h"
+#include "fusewire/transport/layer_session.h"
 #include "fusewire/wire/coder.h"
 #include "fusewire/wire/wire.h"
 #include "op_bytes.h"

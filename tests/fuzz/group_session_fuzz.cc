@@ -20,9 +20,9 @@
 #include "fusewire/collective/group/group_core.h"
 #include "fusewire/collective/run/fingerprint.h"
 #include "fusewire/p2p/p2p.h"
-#include "fusewire/reactor/pool.h"
-#include "fusewire/transport/loopback/loopback.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/transport.h"
+#include "loopback/loopback.h"
 #include "op_bytes.h"
 
 namespace fusewire::collective {

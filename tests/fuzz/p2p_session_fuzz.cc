@@ -13,7 +13,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/p2p/liar_test.h"
 #include "fusewire/p2p/p2p.h"
-#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/transport.h"
 #include "fusewire/wire/wire.h"
 

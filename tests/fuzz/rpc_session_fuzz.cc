@@ -16,13 +16,12 @@
 #include "fusewire/base/log.h"
 #include "fusewire/pipe/link.h"
 #include "fusewire/pipe/pipe_context.h"
-#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/task/acceptor.h"
-#include "fusewire/transport/loopback/loopback.h"
 #include "fusewire/transport/transport.h"
-#include "fusewire/wire/meta.h"
 #include "fusewire/wire/wire.h"
+#include "loopback/loopback.h"
 #include "op_bytes.h"
 
 namespace fusewire::rpc {
@@ -250,13 +249,13 @@ class AgainstServer final : public World {
 class AgainstClient final : public World {
  public:
   explicit AgainstClient(OpBytes* in) : World(in), task_(MakeTask("client")), liar_task_(MakeTask("server")) {
-    acceptor_ = task::Acceptor::Open(liar_task_->context(), liar_task_->pool(), liar_task_->transport(), {"", 5555},
-                                     kRpcService,
-                                     [this](pipe::Pipe& came) {
-                                       heard_.pipe = &came;
-                                       return std::unique_ptr<pipe::Receiver>(std::make_unique<Ear>(&heard_));
-                                     })
-                    .value();
+    Status served = liar_task_->acceptor().Serve(
+        kRpcService, liar_task_->context(), {&HomeOf(*liar_task_)}, [this](pipe::Pipe& came) {
+          heard_.pipe = &came;
+          return std::unique_ptr<pipe::Receiver>(std::make_unique<Ear>(&heard_));
+        });
+    FUSEWIRE_CHECK(served.ok());
+    FUSEWIRE_CHECK(liar_task_->Listen({"", 5555}).ok());
     client_ = std::make_unique<Client>(*task_, transport::Address{"server", 5555});
     StartOne(kEcho);
     world_.RunUntil([this] { return !heard_.ids.empty(); }, kSecondNs);
@@ -304,14 +303,13 @@ class AgainstClient final : public World {
     client_->Close();
     for (const auto& asked : asked_) FUSEWIRE_CHECK(asked->dones == 1);
     client_.reset();
-    acceptor_.reset();
+    liar_task_->acceptor().Withdraw(kRpcService);
   }
 
   std::unique_ptr<task::Task> task_, liar_task_;
   std::vector<std::unique_ptr<Asked>> asked_;
   std::unique_ptr<Client> client_;
   Heard heard_;
-  std::unique_ptr<task::Acceptor> acceptor_;
 };
 
 }  // namespace

@@ -64,13 +64,10 @@ def seeds():
             yield f"frame_header/kind_{data[2]}", bytes([USUAL_LIMITS]) + data
         elif data.startswith(bytes(4)):
             yield "status_meta/refused", bytes([6]) + data
-        else:
-            yield "tensor_meta/two", data
     for name, data in STRANGERS.items():
         yield f"greeting/stranger_{name}", data
     yield "status_meta/application", bytes([7]) + (42).to_bytes(4, "little") + bytes(8)
     yield "status_meta/to_be_cut", bytes([0]) + bytes(4) + text(b"x" * 8191 + "\u20ac".encode()) + bytes(6)
-    yield "tensor_meta/none", bytes(2)
 
 
 def status_requests():

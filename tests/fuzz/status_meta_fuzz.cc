@@ -6,7 +6,7 @@
 
 #include "allocations.h"
 #include "fusewire/base/check.h"
-#include "fusewire/wire/meta.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire::wire {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/pipe/pipe_context.h"
-#include "fusewire/reactor/pool.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/task/acceptor.h"
 #include "fusewire/transport/transport.h"
@@ -101,9 +100,8 @@ void Task::Look() {
   for (auto& [peer, link] : links_) snapshot.peers.push_back(link.client->Snapshot());
   uint64_t bytes = 0;
   for (const rpc::PeerSnapshot& peer : snapshot.peers) bytes += peer.bytes_in + peer.bytes_out;
-  // The text itself also counts what other runs of this process have copied.
-  run.journal.Say("%d counts %zu peers, %llu bytes%s", index, snapshot.peers.size(),
-                  static_cast<unsigned long long>(bytes), snapshot.ToText().empty() ? ", and has no words" : "");
+  run.journal.Say("%d counts %zu peers, %llu bytes", index, snapshot.peers.size(),
+                  static_cast<unsigned long long>(bytes));
 }
 
 void Task::CheckIdle() {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "fusewire/reactor/home_test.h"
-#include "fusewire/reactor/pool.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/transport.h"
 

@@ -12,7 +12,7 @@
 #include "fusewire/base/unique_function.h"
 #include "fusewire/p2p/p2p.h"
 #include "fusewire/task/transport_choice.h"
-#include "fusewire/transport/loopback/loopback.h"
+#include "loopback/loopback.h"
 
 namespace fusewire::p2p {
 

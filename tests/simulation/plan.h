@@ -11,7 +11,7 @@
 #include "fusewire/pipe/options.h"
 #include "fusewire/rpc/client.h"
 #include "fusewire/rpc/server.h"
-#include "fusewire/transport/loopback/loopback.h"
+#include "loopback/loopback.h"
 
 namespace fusewire::simulation {
 

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "fusewire/rpc/rpc.h"
-#include "fusewire/transport/loopback/loopback.h"
-#include "fusewire/transport/loopback/network.h"
 #include "fusewire/wire/wire.h"
 #include "journal.h"
+#include "loopback/loopback.h"
+#include "loopback/network.h"
 #include "meddle.h"
 #include "memory.h"
 #include "plan.h"

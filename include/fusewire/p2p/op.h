@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // An Op is one operation with a peer, and holds its outcome. It is made once and may be posted many times. An Op is
 // data: its arguments, and its state while it is under way. Its functions (Post, Wait, Cancel) are the endpoint's, in
-// endpoint_ops.cc.
+// endpoint.cc.
 // Home: its endpoint's, from Post until its end; its maker's thread before and after.
 // The memory that it names must stay valid until its end, and is not touched after it.
 // Fails: through its end, which is reported exactly once per Post, whatever happens: by `then`, or by Test and Wait.

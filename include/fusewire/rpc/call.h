@@ -92,13 +92,13 @@ class Call : public Mail, public ListNode {
   enum class State { kIdle, kWaiting, kSent };
 
   void Deliver() override;  // the mail that brings the call home
+  int64_t deadline_ns() const { return AddNs(started_ns_, timeout_ns); }
 
   std::atomic<ClientCore*> client_{nullptr};
   std::atomic<uint64_t> id_{0};  // packed; 0 until it has come home
   std::atomic<bool> cancel_wanted_{false};
   State state_ = State::kIdle;
   int64_t started_ns_ = 0;
-  int64_t deadline_ns_ = kForeverNs;
   reactor::Timer deadline_;
   std::vector<Bytes> parts_;  // where the reply lands
   Buffers part_body_;         // of the streamed part that is coming in

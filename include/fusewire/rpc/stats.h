@@ -67,8 +67,6 @@ struct Snapshot {
   std::vector<reactor::Stats> reactors;
   uint64_t receive_budget_used_bytes = 0, receive_budget_peak_bytes = 0, receive_budget_limit_bytes = 0;
   CopyCounts copies;
-  // One fact per line: "peer ps:0 (10.0.0.7:5555) bytes_in 1024".
-  std::string ToText() const;
 };
 
 MethodSnapshot Read(uint16_t method, std::string name, const MethodStats& stats);

@@ -5,8 +5,11 @@
 
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <string>
+
+#include "fusewire/base/check.h"
 
 namespace fusewire {
 namespace {
@@ -90,6 +93,14 @@ bool LogLimiter::Allow(int64_t now_ns, uint64_t* suppressed) {
   }
   *suppressed = held_back_.exchange(0, std::memory_order_relaxed);
   return true;
+}
+
+// Not by WriteLog: the log itself may be broken.
+void CheckFailed(const char* file, int line, const char* condition) {
+  std::fprintf(stderr, "fusewire: broken promise at %s:%d: %s. This is a bug in Fusewire: please report this line.\n",
+               file, line, condition);
+  std::fflush(stderr);
+  std::abort();
 }
 
 }  // namespace fusewire

@@ -12,7 +12,7 @@
 #include "fusewire/transport/listening.h"
 #include "fusewire/transport/protection.h"
 #include "fusewire/transport/socket_address.h"
-#include "fusewire/transport/tls/tls.h"
+#include "fusewire/transport/transports.h"
 
 using fusewire::Buffer;
 using fusewire::Bytes;

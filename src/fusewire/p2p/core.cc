@@ -6,7 +6,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
-#include "fusewire/wire/meta.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire::p2p {
 namespace {

@@ -33,6 +33,8 @@ class Lane {
   virtual ~Lane() = default;
   // Null: the pipe is not open.
   virtual pipe::Pipe* pipe() = 0;
+  // Of a dialled lane: whether it is to this address.
+  virtual bool IsTo(const transport::Address&) const { return false; }
   // There is something to send: a dialled lane connects.
   virtual void Want() {}
   // As of a Pipe, in any state of the pipe.

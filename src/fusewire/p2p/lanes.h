@@ -23,6 +23,9 @@ class DialedLane final : public Lane, private pipe::LinkHandler {
              const transport::Address& address);
 
   pipe::Pipe* pipe() override { return link_.pipe(); }
+  bool IsTo(const transport::Address& address) const override {
+    return link_.address().ToString() == address.ToString();
+  }
   void Want() override { link_.Want(); }
   void Abandon(uint64_t call) override { link_.Abandon(wire::FrameKind::kMessage, call); }
   void Close(Status why) override { link_.Close(std::move(why)); }

@@ -12,9 +12,9 @@
 #include "fusewire/pipe/link.h"
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/reactor.h"
-#include "fusewire/transport/loopback/loopback.h"
 #include "fusewire/wire/p2p.h"
 #include "fusewire/wire/wire.h"
+#include "loopback/loopback.h"
 
 namespace fusewire::p2p {
 

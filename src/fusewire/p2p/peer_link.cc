@@ -26,14 +26,13 @@ PeerLink::~PeerLink() {
 }
 
 void PeerLink::SetAddress(const transport::Address& address) {
-  if (dialed_ != nullptr && dialed_address_ == address.ToString()) return;
+  if (dialed_ != nullptr && dialed_->IsTo(address)) return;
   if (dialed_ != nullptr) {
     // It may be in use, or be connecting: it is destroyed with the endpoint.
     if (dialed_.get() != active_) dialed_->Close(Status::Cancelled("the peer has another address now"));
     retired_.push_back(std::move(dialed_));
   }
   dialed_ = handler_.Dial(*this, address);
-  dialed_address_ = address.ToString();
 }
 
 void PeerLink::Want() {

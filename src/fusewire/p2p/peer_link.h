@@ -93,7 +93,6 @@ class PeerLink final : public Peer {
   PeerHandler& handler_;
   reactor::Drain& drain_;
   std::unique_ptr<Lane> dialed_;
-  std::string dialed_address_;
   std::vector<std::unique_ptr<Lane>> retired_;  // to older addresses
   std::vector<Lane*> open_;
   Lane* active_ = nullptr;

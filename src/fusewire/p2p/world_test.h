@@ -14,9 +14,9 @@
 
 #include "fusewire/base/random.h"
 #include "fusewire/p2p/p2p.h"
-#include "fusewire/reactor/pool.h"
-#include "fusewire/transport/loopback/loopback.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/transport.h"
+#include "loopback/loopback.h"
 
 namespace fusewire::p2p {
 

@@ -182,6 +182,13 @@ Status FrameReader::FinishFrame() {
   return status;
 }
 
+int64_t FrameReader::MetaAgeNs(int64_t now_ns) {
+  const uint64_t coming = header_filled_ > 0 ? uint64_t{1} + sequence_ : 0;
+  const bool same = std::exchange(meta_seen_, coming) == coming && coming != 0;
+  if (!same) meta_since_ns_ = now_ns;
+  return now_ns - meta_since_ns_;
+}
+
 bool FrameReader::IsFilling(wire::FrameKind kind, uint64_t call) const {
   return filling_ != nullptr && filling_->header().kind == kind && filling_->header().call == call;
 }

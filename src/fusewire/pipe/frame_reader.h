@@ -77,9 +77,10 @@ class FrameReader {
   Status OnLanded(size_t bytes);
   Status OnBytes(ConstBytes bytes);
 
-  // How many frames have begun; and whether the next one has, but its header or meta is not complete.
+  // How many frames have begun.
   uint32_t frames() const { return sequence_; }
-  bool in_meta() const { return header_filled_ > 0; }
+  // For how long header and meta of the same frame have been coming in, as far as these calls have seen it.
+  int64_t MetaAgeNs(int64_t now_ns);
 
   // Whether the landing is of this message.
   bool IsFilling(wire::FrameKind kind, uint64_t call) const;
@@ -111,6 +112,8 @@ class FrameReader {
   Body* filling_ = nullptr;  // the one whose bytes come now
   uint64_t frame_left_ = 0;  // of them, until the next header
   size_t look_ahead_ = 2048;
+  uint64_t meta_seen_ = 0;     // whose meta was coming in at the last MetaAgeNs, counted from 1; or 0
+  int64_t meta_since_ns_ = 0;  // when it was seen first
 };
 
 }  // namespace fusewire::pipe

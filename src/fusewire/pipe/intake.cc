@@ -9,7 +9,7 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/pipe/pipe_handler.h"
 #include "fusewire/wire/hello.h"
-#include "fusewire/wire/meta.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire::pipe {
 namespace {
@@ -158,10 +158,7 @@ void Intake::LookAtPeer() {
 // A meta is checked when it is complete; if its length was bent on the way, that never happens, and heartbeats fall
 // into it one by one.
 Status Intake::CheckMetaGrows(int64_t now_ns) {
-  uint64_t coming = reader_.in_meta() ? uint64_t{1} + reader_.frames() : 0;
-  bool same = std::exchange(meta_at_check_, coming) == coming && coming != 0;
-  if (!same) meta_since_ns_ = now_ns;
-  int64_t age_ns = now_ns - meta_since_ns_;
+  const int64_t age_ns = reader_.MetaAgeNs(now_ns);
   if (age_ns < context_.options().silent_ns_max) return Status::Ok();
   return Status::Corrupt("a frame whose head does not come to its end").AgeMs(age_ns / kMillisecondNs);
 }

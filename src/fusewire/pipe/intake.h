@@ -81,10 +81,8 @@ class Intake final : private FrameSink {
   ReceiveWindow window_;
   Pieces pieces_;
   Recall recall_;
-  reactor::Timer again_;        // while the peer waits for our budget
-  reactor::Timer look_;         // while we hold a share of it: do others wait?
-  uint64_t meta_at_check_ = 0;  // which frame's meta was coming in when we last looked, counted from 1; or 0
-  int64_t meta_since_ns_ = 0;   // when we first looked and it was
+  reactor::Timer again_;  // while the peer waits for our budget
+  reactor::Timer look_;   // while we hold a share of it: do others wait?
 };
 
 }  // namespace fusewire::pipe

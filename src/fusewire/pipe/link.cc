@@ -16,6 +16,12 @@ constexpr int64_t kSteadyNs = 5 * kSecondNs;
 
 }  // namespace
 
+int64_t Backoff::NextNs(const Options& options) {
+  longest_ns_ = std::clamp(longest_ns_ * 2, options.backoff_ns_min, options.backoff_ns_max);
+  FUSEWIRE_DCHECK(longest_ns_ > 0);
+  return longest_ns_ / 2 + static_cast<int64_t>(random_.Below(static_cast<uint64_t>(longest_ns_ / 2 + 1)));
+}
+
 Link::Link(PipeContext& context, reactor::Reactor& home, transport::Transport& transport, transport::Address address,
            uint16_t service, LinkHandler* handler)
     : context_(context),
@@ -25,7 +31,7 @@ Link::Link(PipeContext& context, reactor::Reactor& home, transport::Transport& t
       service_(service),
       handler_(handler),
       // Another one in each task and for each peer, and yet the same when a test draws the incarnation.
-      random_(context.options().incarnation ^ std::hash<std::string>()(address_.ToString())),
+      backoff_(context.options().incarnation ^ std::hash<std::string>()(address_.ToString())),
       retry_([this] {
         if (wanted_) Dial();
       }) {}
@@ -54,7 +60,7 @@ void Link::Dial() {
                                  return;
                                }
                                FUSEWIRE_CHECK(pipe_ == nullptr);
-                               was_up_ = false;
+                               up_ns_.reset();
                                pipe_ = std::make_unique<Pipe>(context_, home_, std::move(connection).value(),
                                                               Role::kDialer, service_, static_cast<PipeHandler*>(this));
                                pipe_->Start();
@@ -64,11 +70,9 @@ void Link::Dial() {
 FrameHandler* Link::OnOpen(const PeerInfo& peer) {
   FUSEWIRE_AT_HOME(home_);
   FUSEWIRE_CHECK(pipe_ != nullptr);
-  FUSEWIRE_CHECK(!was_up_);
-  was_up_ = true;
+  FUSEWIRE_CHECK(!up_ns_.has_value());
   wanted_ = false;
   up_ns_ = home_.now_ns();
-  down_since_ns_ = 0;
   ++connects_;
   bool restarted = incarnation_ != 0 && incarnation_ != peer.incarnation;
   incarnation_ = peer.incarnation;
@@ -79,21 +83,15 @@ FrameHandler* Link::OnOpen(const PeerInfo& peer) {
 void Link::OnClosed(Status why) {
   FUSEWIRE_CHECK(pipe_ != nullptr);
   std::unique_ptr<Pipe> done = std::move(pipe_);
-  Failed(why, was_up_);
+  Failed(why, up_ns_.has_value());
 }
 
 void Link::Failed(Status why, bool was_up) {
   FUSEWIRE_CHECK(idle());
   FUSEWIRE_CHECK(!why.ok());
   int64_t now_ns = home_.now_ns();
-  if (down_since_ns_ == 0) down_since_ns_ = now_ns;
-  if (was_up && now_ns - up_ns_ >= kSteadyNs) backoff_ns_ = 0;
-  const Options& options = context_.options();
-  // Half of the pause is random: a thousand workers that lost one server do not come back in step.
-  backoff_ns_ = std::clamp(backoff_ns_ * 2, options.backoff_ns_min, options.backoff_ns_max);
-  FUSEWIRE_DCHECK(backoff_ns_ > 0);
-  int64_t pause_ns = backoff_ns_ / 2 + static_cast<int64_t>(random_.Below(static_cast<uint64_t>(backoff_ns_ / 2 + 1)));
-  next_try_ns_ = now_ns + pause_ns;
+  if (was_up && now_ns - *up_ns_ >= kSteadyNs) backoff_.Restart();
+  next_try_ns_ = now_ns + backoff_.NextNs(context_.options());
   // After a failed attempt, a caller that still waits calls Want() again: a link that is not needed does not try for
   // ever.
   bool again = std::exchange(wanted_, false) && was_up;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "fusewire/base/random.h"
 #include "fusewire/pipe/pipe.h"
@@ -25,6 +26,19 @@ class LinkHandler : public FrameHandler {
 
  protected:
   ~LinkHandler() = default;
+};
+
+// The pauses between attempts: each is twice as long as the last, within the bounds of the options. Half of it is
+// random: a thousand workers that lost one server do not come back in step.
+class Backoff {
+ public:
+  explicit Backoff(uint64_t seed) : random_(seed) {}
+  void Restart() { longest_ns_ = 0; }
+  int64_t NextNs(const Options& options);
+
+ private:
+  int64_t longest_ns_ = 0;
+  Random random_;
 };
 
 class Link final : private PipeHandler {
@@ -51,8 +65,6 @@ class Link final : private PipeHandler {
 
   const transport::Address& address() const { return address_; }
   uint64_t connects() const { return connects_; }
-  // When the trouble began that has kept the link down since, or 0.
-  int64_t down_since_ns() const { return down_since_ns_; }
 
  private:
   FrameHandler* OnOpen(const PeerInfo& peer) override;
@@ -70,15 +82,12 @@ class Link final : private PipeHandler {
   LinkHandler* const handler_;
   std::unique_ptr<transport::Dialing> dialing_;
   std::unique_ptr<Pipe> pipe_;
-  uint64_t incarnation_ = 0;  // of the peer we met last
-  bool was_up_ = false;       // this pipe got through its greeting
+  uint64_t incarnation_ = 0;      // of the peer we met last
+  std::optional<int64_t> up_ns_;  // when this pipe got through its greeting
   bool wanted_ = false;
-  int64_t up_ns_ = 0;
-  int64_t down_since_ns_ = 0;
   int64_t next_try_ns_ = 0;
-  int64_t backoff_ns_ = 0;
   uint64_t connects_ = 0;
-  Random random_;
+  Backoff backoff_;
   reactor::Timer retry_;
 };
 

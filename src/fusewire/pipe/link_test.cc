@@ -167,7 +167,6 @@ TEST_F(LinkTest, ConnectsOnceItIsWanted) {
   EXPECT_THAT(handler_.events, ElementsAre("up ps:0"));
   EXPECT_EQ(link_->connects(), 1u);
   EXPECT_EQ(server_->accepted(), 1u);
-  EXPECT_EQ(link_->down_since_ns(), 0);
 }
 
 TEST_F(LinkTest, ComesBackAfterAFailureOnlyIfItIsWanted) {
@@ -320,18 +319,6 @@ TEST_F(LinkTest, APipeThatHeldForAWhileStartsWithAShortPauseAgain) {
   world_.Cut("client", "server");
   ASSERT_TRUE(world_.RunUntil([&] { return link_->connects() == 11; }, 10 * kSecondNs));
   EXPECT_GE(world_.clock()->NowNs() - began_ns, 900 * kMillisecondNs);
-}
-
-TEST_F(LinkTest, KnowsSinceWhenItIsDown) {
-  handler_.keep_wanting = true;
-  homes_["server"] = world_.AddHost("server");
-  int64_t began_ns = world_.clock()->NowNs();
-  Want();
-  world_.RunFor(5 * kSecondNs);
-  EXPECT_NEAR(static_cast<double>(link_->down_since_ns() - began_ns), 0, 1e6);
-  StartServer(1);
-  ASSERT_TRUE(Up());
-  EXPECT_EQ(link_->down_since_ns(), 0);
 }
 
 // ---- closing ----

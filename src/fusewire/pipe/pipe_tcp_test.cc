@@ -16,7 +16,7 @@
 #include "fusewire/pipe/script_test.h"
 #include "fusewire/pipe/world_test.h"
 #include "fusewire/reactor/completion.h"
-#include "fusewire/transport/tcp/tcp.h"
+#include "fusewire/transport/transports.h"
 
 namespace fusewire::pipe {
 namespace {

@@ -27,21 +27,19 @@ Sender::Sender(const Options& options, reactor::Reactor& home, transport::Connec
                PipeStats& stats, reactor::Flushable* flushable)
     : options_(options),
       home_(home),
-      connection_(connection),
       peer_(peer),
       stats_(stats),
       flushable_(flushable),
       bulk_bytes_(std::min(connection.BulkBytes(), kExpressBytesMax)),
       queue_(options.queued_bytes_max),
-      frames_(out_, options.limits.chunk_bytes_max),
-      wrote_ns_(home.now_ns()) {}
+      writer_(connection, home.now_ns()),
+      frames_(writer_.queue(), options.limits.chunk_bytes_max) {}
 
 // ---- its life ----
 
 void Sender::AppendGreeting(ConstBytes bytes) {
   FUSEWIRE_CHECK(stage_ == Stage::kGreeting);
-  Bytes room = out_.Append(bytes.size);
-  CopyBytes(room, bytes);
+  CopyBytes(writer_.queue().Append(bytes.size), bytes);
 }
 
 void Sender::Open(uint32_t chunk_bytes, uint64_t window_bytes) {
@@ -64,8 +62,7 @@ void Sender::End(const Status& why) {
   FUSEWIRE_CHECK(stage_ != Stage::kEnded);
   stage_ = Stage::kEnded;
   why_stopped_ = why;
-  writes_ = 0;
-  out_.Fail(why);
+  writer_.Fail(why);
   frames_.Fail(why);
   queue_.Fail(why);
 }
@@ -77,7 +74,8 @@ void Sender::Send(Message&& message, Done&& done) {
   uint64_t cost = CostOf(message);
   if (cost > frames_.chunk_bytes()) message.express = false;
   Status refusal = WhyNot(message);
-  bool at_once = message.express && stage_ == Stage::kOpen && !queue_.has_express() && out_.bytes() < kExpressBytesMax;
+  bool at_once =
+      message.express && stage_ == Stage::kOpen && !queue_.has_express() && writer_.bytes() < kExpressBytesMax;
   if (refusal.ok() && at_once && window_.CanSend(cost)) {
     FlushSoon();
     ConstBytes head = message.head;
@@ -137,7 +135,7 @@ void Sender::Cancel(uint64_t call) {
 }
 
 bool Sender::GoesAtOnce(uint64_t cost) const {
-  const bool idle = queue_.empty() && !frames_.has_chunks() && out_.bytes() < kExpressBytesMax;
+  const bool idle = queue_.empty() && !frames_.has_chunks() && writer_.bytes() < kExpressBytesMax;
   return stage_ == Stage::kOpen && idle && cost <= frames_.chunk_bytes() && window_.CanSend(cost + window_.set_aside());
 }
 
@@ -170,8 +168,7 @@ void Sender::OnRecall() {
 // Answered when there is room to write, and only the last one: a peer that pings without reading must not fill our
 // memory.
 void Sender::OnPing(uint64_t call) {
-  pong_due_ = true;
-  pong_call_ = call;
+  pong_ = call;
   FlushSoon();
 }
 
@@ -180,14 +177,14 @@ void Sender::OnPing(uint64_t call) {
 // Lines up what may go now.
 void Sender::Pump() {
   FUSEWIRE_DCHECK(stage_ == Stage::kOpen);
-  if (std::exchange(pong_due_, false)) AppendControl(wire::FrameKind::kPong, 0, pong_call_);
-  while (queue_.has_express() && out_.bytes() < kExpressBytesMax && window_.CanSend(queue_.express_cost())) {
+  if (const auto pong = std::exchange(pong_, std::nullopt)) AppendControl(wire::FrameKind::kPong, 0, *pong);
+  while (queue_.has_express() && writer_.bytes() < kExpressBytesMax && window_.CanSend(queue_.express_cost())) {
     WaitingMessage waiting = queue_.PopExpress();
     Begin(&waiting.message, waiting.head.bytes(), std::move(waiting.done));
   }
   // A control frame waits behind as much and one chunk, and over TCP behind what the kernels of both sides hold
   // (TcpOptions): together under 1 MiB; over shared memory the reader takes as much in a quarter of a millisecond.
-  while (out_.bytes() < bulk_bytes_) {
+  while (writer_.bytes() < bulk_bytes_) {
     if (frames_.has_chunks()) {
       frames_.AppendChunk();
       stats_.frames_out.Add();
@@ -222,29 +219,45 @@ void Sender::Write() {
   FUSEWIRE_AT_HOME(home_);
   if (in_write_) return;
   in_write_ = true;
-  while (stage_ != Stage::kEnded && (writes_ == 0 || connection_.TakesMore())) {
+  while (stage_ != Stage::kEnded && writer_.TakesMore()) {
     if (stage_ == Stage::kOpen) Pump();
-    size_t count = out_.Offer(parts_, kPartsPerWrite, kWriteBytesMax);
-    if (count == 0) break;
-    ++writes_;
-    wrote_ns_ = home_.now_ns();
-    connection_.Write(parts_, count);
+    if (!writer_.Write(home_.now_ns())) break;
   }
   in_write_ = false;
 }
 
 void Sender::OnWritten(size_t bytes) {
   stats_.bytes_out.Add(bytes);
-  FUSEWIRE_CHECK(writes_ > 0);
-  if (--writes_ == 0) out_.TakeBackOffers();
-  out_.Written(bytes);
+  writer_.OnWritten(bytes);
   if (!in_write_) Write();
 }
 
 void Sender::Rest() { give_back_ |= queue_.empty(); }
 
 void Sender::Trim() {
-  if (out_.empty() && writes_ == 0) out_.Trim();
+  if (writer_.idle()) writer_.queue().Trim();
+}
+
+// ---- the connection ----
+
+bool ConnectionWriter::Write(int64_t now_ns) {
+  const size_t count = queue_.Offer(parts_, kPartsPerWrite, kWriteBytesMax);
+  if (count == 0) return false;
+  ++writes_;
+  wrote_ns_ = now_ns;
+  connection_.Write(parts_, count);  // which may be answered, or end the pipe, before it returns
+  return true;
+}
+
+void ConnectionWriter::OnWritten(size_t bytes) {
+  FUSEWIRE_CHECK(writes_ > 0);
+  if (--writes_ == 0) queue_.TakeBackOffers();
+  queue_.Written(bytes);
+}
+
+void ConnectionWriter::Fail(const Status& why) {
+  writes_ = 0;
+  queue_.Fail(why);
 }
 
 // ---- messages that wait ----

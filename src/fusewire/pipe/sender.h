@@ -66,6 +66,33 @@ class SendQueue {
   std::deque<WaitingMessage> in_order_;
 };
 
+// Hands the bytes of its queue to the connection, and counts the Writes that are unanswered.
+class ConnectionWriter {
+ public:
+  ConnectionWriter(transport::Connection& connection, int64_t now_ns) : connection_(connection), wrote_ns_(now_ns) {}
+
+  OutQueue& queue() { return queue_; }
+  size_t bytes() const { return queue_.bytes(); }
+  bool TakesMore() const { return writes_ == 0 || connection_.TakesMore(); }
+  // One Write, of what comes next. False: there is nothing.
+  bool Write(int64_t now_ns);
+  // One is answered: so many of its bytes are written.
+  void OnWritten(size_t bytes);
+  bool idle() const { return queue_.empty() && writes_ == 0; }
+  // When it gave the connection something last.
+  int64_t wrote_ns() const { return wrote_ns_; }
+  // Nothing will be written any more.
+  void Fail(const Status& why);
+
+ private:
+  static constexpr size_t kPartsPerWrite = 64;
+  transport::Connection& connection_;
+  OutQueue queue_;
+  size_t writes_ = 0;  // unanswered
+  int64_t wrote_ns_;
+  ConstBytes parts_[kPartsPerWrite];
+};
+
 class Sender {
  public:
   // All references outlive the sender. `flushable` is flushed at the end of a turn in which there is something to
@@ -104,8 +131,8 @@ class Sender {
   void Write();
   void OnWritten(size_t bytes);
   // All that was lined up is written, and no Write is on the stack.
-  bool idle() const { return !in_write_ && out_.empty() && writes_ == 0; }
-  int64_t wrote_ns() const { return wrote_ns_; }
+  bool idle() const { return !in_write_ && writer_.idle(); }
+  int64_t wrote_ns() const { return writer_.wrote_ns(); }
   // No message has come or gone for a while: gives back credit that nothing waits for.
   void Rest();
   // Gives back memory that an idle connection does not need.
@@ -122,7 +149,6 @@ class Sender {
 
   const Options& options_;
   reactor::Reactor& home_;
-  transport::Connection& connection_;
   const PeerInfo& peer_;
   PipeStats& stats_;
   reactor::Flushable* const flushable_;
@@ -131,18 +157,12 @@ class Sender {
 
   SendQueue queue_;
   SendWindow window_;
-  OutQueue out_;
+  ConnectionWriter writer_;
   FrameWriter frames_;
-  uint64_t pong_call_ = 0;
+  std::optional<uint64_t> pong_;  // that is due
   Stage stage_ = Stage::kGreeting;
-  bool pong_due_ = false;
   bool in_write_ = false;
   bool give_back_ = false;  // unused credit, unless what waits next can use it
-
-  size_t writes_ = 0;  // unanswered
-  int64_t wrote_ns_;   // when we last gave the network something
-  static constexpr size_t kPartsPerWrite = 64;
-  ConstBytes parts_[kPartsPerWrite];
 };
 
 }  // namespace fusewire::pipe

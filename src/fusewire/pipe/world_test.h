@@ -17,7 +17,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/pipe/handshake.h"
 #include "fusewire/pipe/pipe.h"
-#include "fusewire/transport/loopback/loopback.h"
+#include "loopback/loopback.h"
 
 namespace fusewire::pipe {
 

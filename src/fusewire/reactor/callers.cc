@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/reactor/current_home.h"
+#include "fusewire/reactor/home.h"
 
 namespace fusewire::reactor {
 namespace {

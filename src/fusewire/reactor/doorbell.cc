@@ -62,11 +62,6 @@ bool IsEventFd(int fd) {
 
 // ---- the reactor's end ----
 
-struct Doorbell::SharedTarget {
-  // weak_ptr: the ropes hold it; when the last of them goes, so does the mapping.
-  std::weak_ptr<DoorbellTarget> target;
-};
-
 Doorbell::Doorbell(Home& home) : home_(home) {}
 
 Result<std::unique_ptr<Doorbell>> Doorbell::Make(Home& home) {
@@ -76,17 +71,17 @@ Result<std::unique_ptr<Doorbell>> Doorbell::Make(Home& home) {
 }
 
 Status Doorbell::Open() {
-  rung_file_ = MakePage("fusewire-rung");
-  asleep_file_ = MakePage("fusewire-asleep");
-  event_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  bool made = rung_file_ >= 0 && asleep_file_ >= 0 && event_fd_ >= 0;
-  void* rung = made ? MapPage(rung_file_, PROT_READ | PROT_WRITE) : nullptr;
+  files_.rung = MakePage("fusewire-rung");
+  files_.asleep = MakePage("fusewire-asleep");
+  files_.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  bool made = files_.rung >= 0 && files_.asleep >= 0 && files_.event >= 0;
+  void* rung = made ? MapPage(files_.rung, PROT_READ | PROT_WRITE) : nullptr;
   if (rung != nullptr) rung_page_ = ::new (rung) RungPage();
-  void* asleep = made ? MapPage(asleep_file_, PROT_READ | PROT_WRITE) : nullptr;
+  void* asleep = made ? MapPage(files_.asleep, PROT_READ | PROT_WRITE) : nullptr;
   if (asleep != nullptr) asleep_page_ = ::new (asleep) AsleepPage();
   made = rung != nullptr && asleep != nullptr &&
-         fcntl(rung_file_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0 &&
-         fcntl(asleep_file_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0;
+         fcntl(files_.rung, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0 &&
+         fcntl(files_.asleep, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0;
   if (!made) {
     const int error = errno;
     const bool forbidden = error == ENOSYS || error == EPERM || error == EACCES;  // by a filter of system calls
@@ -95,16 +90,16 @@ Status Doorbell::Open() {
         .Next(forbidden ? "allow these system calls in this container; until then tasks of one machine speak over TCP"
                         : "raise the limit of open files (ulimit -n)");
   }
-  Status watched = home_.Watch(event_fd_, EPOLLIN | EPOLLET, this);
+  Status watched = home_.Watch(files_.event, EPOLLIN | EPOLLET, this);
   watched_ = watched.ok();
   return watched;
 }
 
 Doorbell::~Doorbell() {
-  if (watched_) home_.Unwatch(event_fd_, this);
+  if (watched_) home_.Unwatch(files_.event, this);
   if (rung_page_ != nullptr) munmap(rung_page_, kDoorbellPageBytes);
   if (asleep_page_ != nullptr) munmap(asleep_page_, kDoorbellPageBytes);
-  for (int fd : {rung_file_, asleep_file_, event_fd_}) {
+  for (int fd : {files_.rung, files_.asleep, files_.event}) {
     if (fd >= 0) close(fd);
   }
 }
@@ -220,17 +215,17 @@ Result<std::unique_ptr<PeerDoorbell>> Doorbell::Tie(int peer_pid, const Doorbell
   FUSEWIRE_AT_HOME(home_);
   struct stat is = {};
   if (peer_pid == 0 || bit >= kBits || fstat(files.rung, &is) != 0) return PeerDoorbell::Tie(files, bit);
-  std::erase_if(shared_targets_, [](const auto& shared) { return shared.second.target.expired(); });
+  std::erase_if(targets_, [](const auto& shared) { return shared.second.expired(); });
   // The kernel says whose connection it is, and the file's number is the file: a lying peer harms only its own
   // connection.
-  SharedTarget& shared = shared_targets_[{peer_pid, is.st_ino}];
+  std::weak_ptr<DoorbellTarget>& shared = targets_[{peer_pid, is.st_ino}];
   // shared_ptr: as above.
-  std::shared_ptr<DoorbellTarget> target = shared.target.lock();
+  std::shared_ptr<DoorbellTarget> target = shared.lock();
   if (target == nullptr) {
     auto made = DoorbellTarget::Make(files);
     if (!made.ok()) return made.status();
     target = std::move(made).value();
-    shared.target = target;
+    shared = target;
   }
   return std::unique_ptr<PeerDoorbell>(new PeerDoorbell(std::move(target), bit));
 }

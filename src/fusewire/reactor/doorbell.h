@@ -51,6 +51,8 @@ struct DoorbellFiles {
 };
 
 class PeerDoorbell;
+// A doorbell of another home, perhaps in another process, as it is mapped here.
+class DoorbellTarget;
 
 // An object that a doorbell calls.
 class DoorbellHandler : public ListNode {
@@ -73,7 +75,7 @@ class Doorbell final : private FdHandler {
   ~Doorbell();
 
   // For a peer. The doorbell keeps the descriptors.
-  DoorbellFiles files() const { return {rung_file_, asleep_file_, event_fd_}; }
+  const DoorbellFiles& files() const { return files_; }
   // At home. A rope to a doorbell of process `peer_pid`, for something at this home. All ropes to one doorbell of one
   // process share their mapping and their descriptor: a thousand connections need one. 0: the process is not known.
   Result<std::unique_ptr<PeerDoorbell>> Tie(int peer_pid, const DoorbellFiles& files, uint32_t bit);
@@ -120,14 +122,14 @@ class Doorbell final : private FdHandler {
   void AnswerBit(uint32_t bit);
 
   Home& home_;
-  int rung_file_ = -1, asleep_file_ = -1, event_fd_ = -1;
+  DoorbellFiles files_;
   RungPage* rung_page_ = nullptr;
   AsleepPage* asleep_page_ = nullptr;
   bool watched_ = false;
   std::array<List<DoorbellHandler>, kBits> handlers_;
   std::array<uint32_t, kBits> counts_ = {};
-  struct SharedTarget;
-  std::map<std::pair<int, uint64_t>, SharedTarget> shared_targets_;  // by process and by the number of its file
+  // By process and by the number of its file. weak_ptr: the ropes hold them; with the last rope goes the mapping.
+  std::map<std::pair<int, uint64_t>, std::weak_ptr<DoorbellTarget>> targets_;
   uint32_t next_sweep_ = 0;
   uint64_t rung_before_ = 0;                // the bits of the last ring
   DoorbellHandler* watched_one_ = nullptr;  // or would be, if the loop did not pause
@@ -135,10 +137,7 @@ class Doorbell final : private FdHandler {
   bool watches_ = false;
 };
 
-// A doorbell of another home, perhaps in another process, as it is mapped here.
-class DoorbellTarget;
-
-// Rings it with one bit. One thread.
+// Rings another home's doorbell with one bit. One thread.
 class PeerDoorbell {
  public:
   PeerDoorbell(const PeerDoorbell&) = delete;

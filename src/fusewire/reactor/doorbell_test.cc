@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "fusewire/base/random.h"
-#include "fusewire/reactor/cpus.h"
 #include "fusewire/reactor/home_test.h"
+#include "fusewire/reactor/process_limits.h"
 
 namespace fusewire::reactor {
 namespace {

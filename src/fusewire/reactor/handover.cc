@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/reactor/current_home.h"
-#include "fusewire/reactor/event_fd.h"
+#include "fusewire/reactor/home.h"
+#include "fusewire/reactor/poller.h"
 
 namespace fusewire::reactor {
 namespace {

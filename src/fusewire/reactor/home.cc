@@ -4,11 +4,10 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/reactor/current_home.h"
 
 namespace fusewire::reactor {
 
-thread_local constinit const Home* current_home = nullptr;
+__thread const Home* current_home = nullptr;
 
 void Output::Flush() {
   List<Flushable> now;

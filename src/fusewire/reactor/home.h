@@ -65,6 +65,11 @@ struct HomeParts {
   std::map<const void*, std::unique_ptr<Resident>> residents;
 };
 
+class Home;
+// The home of this thread, if it is at one. Handover sets it (handover.h). Not thread_local: without constinit, which
+// C++17 does not have, each access would first ask whether it is initialized.
+extern __thread const Home* current_home;
+
 class Home {
  public:
   Home(const Home&) = delete;

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/reactor/cpus.h"
-#include "fusewire/reactor/event_fd.h"
+#include "fusewire/reactor/poller.h"
+#include "fusewire/reactor/process_limits.h"
 
 namespace fusewire::reactor {
 namespace {

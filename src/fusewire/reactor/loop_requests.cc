@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "fusewire/base/check.h"
-#include "fusewire/reactor/event_fd.h"
+#include "fusewire/reactor/poller.h"
 
 namespace fusewire::reactor {
 

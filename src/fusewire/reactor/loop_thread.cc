@@ -8,7 +8,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
-#include "fusewire/reactor/cpus.h"
+#include "fusewire/reactor/process_limits.h"
 
 namespace fusewire::reactor {
 

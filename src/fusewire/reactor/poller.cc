@@ -8,7 +8,6 @@
 #include <string>
 
 #include "fusewire/base/check.h"
-#include "fusewire/reactor/event_fd.h"
 
 namespace fusewire::reactor {
 namespace {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <vector>
@@ -27,6 +28,22 @@ class FdHandler {
  protected:
   ~FdHandler() = default;
 };
+
+// ---- a non-blocking eventfd as a bell: it rings until it is read ----
+
+inline void WriteEvent(int fd) {
+  const uint64_t one = 1;
+  const ssize_t written = write(fd, &one, sizeof(one));
+  (void)written;  // full means that it is readable already
+}
+
+inline void ReadEvent(int fd) {
+  uint64_t count = 0;
+  const ssize_t got = read(fd, &count, sizeof(count));
+  (void)got;  // empty means that another thread was faster
+}
+
+// ---- epoll ----
 
 // The events of one wait in epoll. `count` is less than 0 if a signal interrupted it.
 struct PolledEvents {

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -12,7 +12,7 @@
 #include <string>
 
 #include "fusewire/base/log.h"
-#include "fusewire/reactor/cpus.h"
+#include "fusewire/reactor/process_limits.h"
 
 namespace fusewire::reactor {
 namespace {

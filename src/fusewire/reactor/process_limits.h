@@ -1,12 +1,15 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // What this process may use: the limits of its control groups, its own and every group above, of version 1, 2 or both
-// (a container is one, though it shows all of its host's processors and memory); and how many descriptors. Home: any
-// thread. Fails: never; a group that cannot be read is no limit, and a limit of descriptors that can't be read or
-// raised is taken as it is.
+// (a container is one, though it shows all of its host's processors and memory); how many descriptors; and the
+// processors of its affinity mask. Home: any thread. Fails: PinThisThread alone; what cannot be read is no limit, and a
+// limit of descriptors that can't be read or raised is taken as it is.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "fusewire/base/status.h"
 
 namespace fusewire::reactor {
 
@@ -23,5 +26,18 @@ uint64_t ControlGroupMemoryBytes(const ControlGroupFiles& files = ControlGroupFi
 // Of descriptors, the soft limit. The first call raises it to the hard one, but not beyond a million, as some programs
 // close every number up to it. Only select() needs a low limit, and only if it is called with a high number.
 uint64_t DescriptorsMax();
+
+// ---- processors ----
+// The processors of the affinity mask, ascending.
+std::vector<int> AllowedCpus();
+// How many processors' worth of time we get: the affinity mask's size, or the quota of a control group, rounded up, if
+// that is less. At least 1.
+int UsableCpuCount();
+// All that the machine has, whatever this process may use of it: the same number in every process of the machine.
+int MachineCpuCount();
+// Of a list as the kernel writes it: "0-3,8". 0 for what is none.
+int CountCpus(const std::string& list);
+// Pins the calling thread. Not allowed, or no such processor: a Status that says so, and the thread stays as it is.
+Status PinThisThread(int cpu);
 
 }  // namespace fusewire::reactor

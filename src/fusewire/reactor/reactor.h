@@ -5,15 +5,19 @@
 //   something in may do that on the spot (TryRunHere). See docs/threads.md. The functions for objects at home are those
 //   of Home (home.h).
 // Owns: an epoll, a mailbox, a timer wheel. Fails: Start says why; a running reactor does not fail.
+// A Pool is the reactors of one process or one server: N homes, and a fair choice among them.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "fusewire/base/clock.h"
 #include "fusewire/base/mailbox.h"
 #include "fusewire/base/status.h"
 #include "fusewire/reactor/home.h"
+#include "fusewire/reactor/options.h"
 #include "fusewire/reactor/stats.h"
 #include "fusewire/reactor/waiter.h"
 
@@ -65,6 +69,31 @@ class Reactor final : public Home {
   Reactor(const Options& options, Clock* clock);
 
   std::unique_ptr<Impl> impl_;
+};
+
+// Any thread. Owns its reactors. Start leaves nothing behind if it fails.
+class Pool {
+ public:
+  static Result<std::unique_ptr<Pool>> Start(const PoolOptions& options);
+  // A pool of one reactor that somebody else owns: one of another pool's, or one that a test turns by hand. It must
+  // outlive the pool.
+  static std::unique_ptr<Pool> Around(Reactor* reactor);
+  // The same reactors once more, for another server of this process. `pool` outlives it; its own owner closes it.
+  static std::unique_ptr<Pool> Share(Pool& pool);
+  ~Pool();
+
+  int size() const { return static_cast<int>(reactors_.size()); }
+  Reactor& at(int index) { return *reactors_[static_cast<size_t>(index)]; }
+  // Any thread. Each in turn.
+  Reactor& Next();
+  // Any thread but a home. Ends and joins all; may be repeated.
+  void Close();
+
+ private:
+  Pool() = default;
+  std::vector<std::unique_ptr<Reactor>> owned_;
+  std::vector<Reactor*> reactors_;
+  std::atomic<unsigned> next_{0};
 };
 
 }  // namespace fusewire::reactor

@@ -9,7 +9,7 @@
 
 #include "fusewire/pipe/link.h"
 #include "fusewire/pipe/pipe_context.h"
-#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/world_test.h"
 #include "fusewire/task/acceptor.h"
 #include "fusewire/transport/transport.h"
@@ -39,12 +39,13 @@ class LyingServer {
   explicit LyingServer(RpcWorld* world) : world_(world) {
     task_ = task::Task::Make(pipe::Options(), reactor::Pool::Around(world->server_home),
                              world->world.MakeTransport("server"));
-    auto opened = task::Acceptor::Open(
-        task_->context(), task_->pool(), task_->transport(), {"", 5555}, kRpcService,
+    Status served = task_->acceptor().Serve(
+        kRpcService, task_->context(), {world->server_home},
         [this](pipe::Pipe& came) { return std::unique_ptr<pipe::Receiver>(std::make_unique<Ear>(this, &came)); });
-    EXPECT_TRUE(opened.ok());
-    acceptor_ = std::move(opened).value();
+    EXPECT_TRUE(served.ok());
+    EXPECT_TRUE(task_->Listen({"", 5555}).ok());
   }
+  ~LyingServer() { task_->acceptor().Withdraw(kRpcService); }
 
   // Says it now, if the client is connected.
   void Say(pipe::Message message) {
@@ -79,7 +80,6 @@ class LyingServer {
 
   RpcWorld* const world_;
   std::unique_ptr<task::Task> task_;
-  std::unique_ptr<task::Acceptor> acceptor_;
 };
 
 // Dials the server of an RpcWorld from a host of its own, and sends calls that no Client would send.

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/wire/meta.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire::rpc {
 namespace {
@@ -144,11 +144,7 @@ Status PeerCalls::TakeSlot(const wire::FrameHeader& header) {
                            std::to_string(id.generation));
   }
   // The caller has abandoned an older call in this slot, even if its cancel has not arrived.
-  if (slot.call != nullptr) {
-    slot.call->current = false;
-    MarkUnwanted(slot.call);
-  }
-  slot.call = nullptr;
+  if (ServerCall* abandoned = std::exchange(slot.call, nullptr)) MarkUnwanted(abandoned);
   slot.generation = id.generation;
   slot.used = true;
   return Status::Ok();
@@ -183,9 +179,8 @@ Result<pipe::Landing> PeerCalls::OnHeader(const wire::FrameHeader& header, Const
     return Status::Corrupt(std::string("a server was sent a ") + wire::KindName(header.kind));
   FUSEWIRE_TRY(TakeSlot(header));
   ServerCall* call = NewCall();
-  slots_[wire::UnpackCallId(header.call).slot].call = call;
+  CurrentAt(header.call) = call;
   call->header = header;
-  call->current = true;
   call->landing = true;
   landing_.push_back(call);
   call->started_ns = home_.reactor->now_ns();
@@ -210,7 +205,7 @@ Result<pipe::Landing> PeerCalls::OnHeader(const wire::FrameHeader& header, Const
 Status PeerCalls::LandRequest(ServerCall* call, Method* method, ConstBytes meta, pipe::Landing* landing) {
   SegmentSizes sizes(call->header, meta);
   if (!method->make_sink) {
-    FUSEWIRE_TRY(AllocateSegments(sizes, &call->request_body, &call->parts));
+    FUSEWIRE_TRY(AllocateSegments(sizes, &call->request.body, &call->parts));
     *landing = pipe::Landing::Into(call->parts.data(), call->parts.size());
     return Status::Ok();
   }
@@ -219,7 +214,7 @@ Status PeerCalls::LandRequest(ServerCall* call, Method* method, ConstBytes meta,
   pipe::Landing place = sink.value()->Where();
   FUSEWIRE_TRY(CheckLanding(place, call->header.body_bytes));
   *landing = place;
-  call->sink = std::move(sink).value();
+  call->request.sink = std::move(sink).value();
   return Status::Ok();
 }
 
@@ -237,11 +232,9 @@ Status PeerCalls::OnMessage(const wire::FrameHeader& header, ConstBytes meta, Co
     Answer(call, refusal.ok() ? Status::Cancelled("the caller cancelled it") : refusal, ConstBytes(), Buffers());
     return Status::Ok();
   }
-  Request request;
+  Request request = std::move(call->request);
   request.method = header.method;
   request.head = wire::HeadOf(header, meta);
-  request.body = std::move(call->request_body);
-  request.sink = std::move(call->sink);
   request.peer = &pipe_.peer();
   if (header.aux != 0) {
     request.deadline_ns = AddNs(call->started_ns, static_cast<int64_t>(header.aux) * kMillisecondNs);
@@ -272,21 +265,15 @@ void PeerCalls::MarkUnwanted(ServerCall* call) {
 
 void PeerCalls::Answer(ServerCall* call, const Status& status, ConstBytes head, Buffers body) {
   FUSEWIRE_AT_HOME(*home_.reactor);
-  bool wanted = !call->unwanted.load(std::memory_order_relaxed) && call->current;
+  bool wanted = !call->unwanted.load(std::memory_order_relaxed) && CurrentAt(call->header.call) == call;
   MethodStats& stats = StatsOf(call->header.method);
   Status outcome = wanted ? SendAnswer(call, status, head, std::move(body), &stats) : status;
   stats.calls.Add();
   if (!outcome.ok()) stats.errors.Add();
   if (!wanted) stats.cancels.Add();
   stats.latency_ns.Add(static_cast<uint64_t>(std::max<int64_t>(0, home_.reactor->now_ns() - call->started_ns)));
-  Consume(call);
+  if (!call->streamed) pipe_.Consume(call->header);
   Free(call);
-}
-
-// A call returns its credit before its reply waits for credit: otherwise two tasks that stream to each other could wait
-// forever.
-void PeerCalls::Consume(ServerCall* call) {
-  if (!std::exchange(call->consumed, true)) pipe_.Consume(call->header);
 }
 
 // Sends the reason instead, if the reply itself can't be sent. Returns the status that it sent.
@@ -346,8 +333,9 @@ void PeerCalls::SendPart(ServerCall* call, ConstBytes head, Buffers body, Done d
     if (done) home_.reactor->Post([done = std::move(done), why]() mutable { done(why); });
     return;
   }
-  call->streamed = true;
-  Consume(call);
+  // A call returns its credit before its reply waits for credit: otherwise two tasks that stream to each other could
+  // wait forever.
+  if (!std::exchange(call->streamed, true)) pipe_.Consume(call->header);
   pipe::Message message;
   message.kind = wire::FrameKind::kReplyPart;
   message.method = call->header.method;
@@ -367,17 +355,16 @@ void PeerCalls::SendPart(ServerCall* call, ConstBytes head, Buffers body, Done d
 
 void PeerCalls::Free(ServerCall* call) {
   std::unique_ptr<ServerCall> owned(call);
-  if (call->current) slots_[wire::UnpackCallId(call->header.call).slot].call = nullptr;
+  if (CurrentAt(call->header.call) == call) CurrentAt(call->header.call) = nullptr;
   call->Unlink();
   --in_flight_;
   home_.under_way.Close();
   reactor::Reactor::Disarm(&call->deadline);
   if (free_.size() >= kFreeCallsMax) return;
-  call->streamed = call->consumed = call->current = call->landing = false;
+  call->streamed = call->landing = false;
   call->refusal = Status::Ok();
-  call->request_body.clear();
+  call->request = Request();
   call->parts.clear();
-  call->sink.reset();
   call->unwanted.store(false, std::memory_order_relaxed);
   call->told = nullptr;
   call->status = Status::Ok();
@@ -393,6 +380,74 @@ PeerSnapshot PeerCalls::Snapshot() const {
   peer.calls_in_flight = in_flight_;
   ReadInto(pipe_.stats(), &peer);
   return peer;
+}
+
+// ---- a Reply, on any thread: at home it replies at once; elsewhere it posts the call home, with the reply in it ----
+
+Reply& Reply::operator=(Reply&& other) noexcept {
+  if (this != &other) {
+    Reply dropped(std::move(*this));
+    call_ = std::exchange(other.call_, nullptr);
+  }
+  return *this;
+}
+
+Reply::~Reply() {
+  if (call_ != nullptr)
+    Send(Status::Internal("the handler dropped the call").Next("report this to the author of the handler"));
+}
+
+void Reply::Send(Status status, ConstBytes head, Buffers body) {
+  FUSEWIRE_CHECK(call_ != nullptr);  // a Reply is sent once
+  ServerCall* call = std::exchange(call_, nullptr);
+  if (call->home.AtHome()) {
+    if (call->peer != nullptr) {
+      call->peer->Answer(call, status, head, std::move(body));
+    } else {
+      delete call;
+    }
+    return;
+  }
+  call->status = std::move(status);
+  call->head = Buffer::CopyOf(head);
+  if (call->head.size() != head.size) call->status = Status::Overloaded("no memory for the answer's head");
+  call->body = std::move(body);
+  reactor::Task deliver = [call] { call->Deliver(); };
+  if (!call->home.TryRunHere(deliver)) call->home.Post(static_cast<Mail*>(call));
+}
+
+void Reply::SendPart(ConstBytes head, Buffers body, Done done) {
+  FUSEWIRE_CHECK(call_ != nullptr);
+  auto send = [call = call_](ConstBytes part_head, Buffers part_body, Done part_done) {
+    if (call->peer != nullptr) {
+      call->peer->SendPart(call, part_head, std::move(part_body), std::move(part_done));
+    } else if (part_done) {
+      part_body.clear();
+      call->home.Post(
+          [part_done = std::move(part_done)]() mutable { part_done(Status::Unavailable("the caller is gone")); });
+    }
+  };
+  if (call_->home.AtHome()) {
+    send(head, std::move(body), std::move(done));
+    return;
+  }
+  call_->home.Post(
+      [send, part_head = Buffer::CopyOf(head), part_body = std::move(body), part_done = std::move(done)]() mutable {
+        send(part_head.bytes(), std::move(part_body), std::move(part_done));
+      });
+}
+
+reactor::Reactor& Reply::home() const {
+  FUSEWIRE_CHECK(call_ != nullptr);
+  return call_->home;
+}
+
+bool Reply::unwanted() const { return call_ == nullptr || call_->unwanted.load(std::memory_order_acquire); }
+
+void Reply::OnUnwanted(UniqueFunction<void()> told) {
+  FUSEWIRE_CHECK(call_ != nullptr);
+  FUSEWIRE_AT_HOME(call_->home);
+  call_->told = std::move(told);
 }
 
 }  // namespace fusewire::rpc

@@ -47,14 +47,11 @@ class ServerCall final : public Mail, public ListNode {
   reactor::Reactor& home;
   wire::FrameHeader header;
   int64_t started_ns = 0;
-  bool current = false;   // its slot still refers to this call
   bool landing = false;   // its body is arriving
-  bool streamed = false;  // parts have been sent: order matters from now on
-  bool consumed = false;  // the request no longer counts against the caller's credit
+  bool streamed = false;  // parts have been sent: the request was consumed before them, and order matters from now on
   Status refusal;         // if set, this is the reply: the call was not handled, or a part of its stream was lost
-  Buffers request_body;
+  Request request;        // while it lands: its body or its sink
   std::vector<Bytes> parts;
-  std::unique_ptr<RequestSink> sink;
   std::atomic<bool> unwanted{false};
   UniqueFunction<void()> told;
   reactor::Timer deadline;
@@ -119,11 +116,12 @@ class PeerCalls final : public pipe::Receiver, public ListNode {
   Status TakeSlot(const wire::FrameHeader& header);
   ServerCall* TakeLanded(uint64_t id);
   ServerCall* NewCall();
+  // The call that the caller means by its slot now; null: it has been answered.
+  ServerCall*& CurrentAt(uint64_t id) { return slots_[wire::UnpackCallId(id).slot].call; }
   Status LandRequest(ServerCall* call, Method* method, ConstBytes meta, pipe::Landing* landing);
   MethodStats& StatsOf(uint16_t method);
   Status SendAnswer(ServerCall* call, Status status, ConstBytes head, Buffers body, MethodStats* stats);
   Status WhyNot(ConstBytes head, Buffers* body) const;
-  void Consume(ServerCall* call);
   void Free(ServerCall* call);
   void LeaveAll();
 

@@ -17,11 +17,10 @@
 #include "fusewire/base/log.h"
 #include "fusewire/base/random.h"
 #include "fusewire/pipe/pipe_context.h"
-#include "fusewire/reactor/pool.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/rpc.h"
-#include "fusewire/transport/loopback/loopback.h"
 #include "fusewire/transport/transport.h"
+#include "loopback/loopback.h"
 
 namespace fusewire::rpc {
 

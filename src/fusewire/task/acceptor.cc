@@ -76,15 +76,6 @@ struct Acceptor::Impl {
 Acceptor::Acceptor(pipe::PipeContext& context, reactor::Pool& pool, transport::Transport& transport)
     : impl_(std::make_unique<Impl>(context, pool, transport)) {}
 
-Result<std::unique_ptr<Acceptor>> Acceptor::Open(pipe::PipeContext& context, reactor::Pool& pool,
-                                                 transport::Transport& transport, const transport::Address& address,
-                                                 uint16_t service, NewReceiver new_receiver) {
-  auto acceptor = std::make_unique<Acceptor>(context, pool, transport);
-  FUSEWIRE_TRY(acceptor->Serve(service, context, AllOf(pool), std::move(new_receiver)));
-  FUSEWIRE_TRY(acceptor->Listen(address));
-  return acceptor;
-}
-
 Acceptor::~Acceptor() {
   Impl* impl = impl_.get();
   StopListening();
@@ -213,19 +204,6 @@ void Acceptor::StopListening() {
     impl->listener.reset();
     for (auto& [number, service] : impl->services) service.listener.reset();
   });
-}
-
-void Acceptor::Close(Status why) {
-  StopListening();
-  Impl* impl = impl_.get();
-  std::vector<reactor::Reactor*> homes;
-  impl->first_home().Run([&] {
-    if (impl->lobby != nullptr) impl->lobby->CloseAll(why, &homes);
-    for (auto& [number, service] : impl->services) {
-      if (service.service_listener != nullptr) service.service_listener->CloseAll(why, &homes);
-    }
-  });
-  for (reactor::Reactor* home : homes) home->Run([] {});
 }
 
 // ---- its services ----

@@ -12,7 +12,7 @@
 
 #include "fusewire/pipe/options.h"
 #include "fusewire/pipe/pipe_context.h"
-#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/task/service_listener.h"
 #include "fusewire/transport/transport.h"
 
@@ -30,10 +30,6 @@ class Acceptor {
  public:
   // All references outlive the acceptor. `context` bounds what has not said yet which service it wants.
   Acceptor(pipe::PipeContext& context, reactor::Pool& pool, transport::Transport& transport);
-  // One that serves `service` at every reactor of the pool, and listens.
-  static Result<std::unique_ptr<Acceptor>> Open(pipe::PipeContext& context, reactor::Pool& pool,
-                                                transport::Transport& transport, const transport::Address& address,
-                                                uint16_t service, NewReceiver new_receiver);
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
@@ -49,8 +45,6 @@ class Acceptor {
   Status Listen(const transport::Address& address, pipe::PortRange ports = pipe::PortRange());
   // Pipes that are open stay so.
   void StopListening();
-  // Stops listening and says goodbye to all, of every service.
-  void Close(Status why);
   // Before or after Listen. The pipes of the service live at `homes` in turn, and are greeted as `context` says. Both
   // outlive its Withdraw.
   Status Serve(uint16_t service, pipe::PipeContext& context, std::vector<reactor::Reactor*> homes,

@@ -39,11 +39,10 @@ TEST_F(AcceptorTest, GivesEachPeerAReceiver) {
 
 TEST_F(AcceptorTest, APortThatIsTakenIsSaid) {
   pipe::PipeContext context{pipe::Options()};
-  auto second = Acceptor::Open(context, *pool_, *server_.transport, {"", 5555}, pipe::kTestService,
-                               [](pipe::Pipe&) { return nullptr; });
-  ASSERT_FALSE(second.ok());
-  EXPECT_EQ(second.status().code(), Code::kInvalid);
-  EXPECT_THAT(second.status().ToString(),
+  Acceptor second(context, *pool_, *server_.transport);
+  Status listens = second.Listen({"", 5555});
+  EXPECT_EQ(listens.code(), Code::kInvalid);
+  EXPECT_THAT(listens.ToString(),
               AllOf(HasSubstr("already in use"), HasSubstr(":5555"), HasSubstr("listen"), HasSubstr("another port")));
 }
 
@@ -257,7 +256,8 @@ TEST_F(AcceptorTest, StopListeningKeepsOpenPipes) {
 TEST_F(AcceptorTest, SaysGoodbyeToAll) {
   Guest *one = Friend("worker:0", 1), *other = Friend("worker:1", 1), *silent = Stranger("silent");
   ASSERT_TRUE(Until([&] { return one->in() && other->in(); }));
-  acceptor_->Close(Status::Unavailable("the server is shutting down"));
+  acceptor_->StopListening();
+  acceptor_->CloseService(pipe::kTestService, Status::Unavailable("the server is shutting down"));
   ASSERT_TRUE(Until([&] { return one->gone() && other->gone() && silent->gone(); }));
   EXPECT_THAT(one->ear.why.cause(), HasSubstr("the server is shutting down"));
   EXPECT_EQ(acceptor_->Snapshot().open, 0u);

@@ -80,10 +80,12 @@ class AcceptorTest : public testing::Test {
     pool_ = reactor::Pool::Around(server_.home);
     options.name = "ps:0";
     context_ = std::make_unique<pipe::PipeContext>(options);
-    auto opened = Acceptor::Open(*context_, *pool_, *server_.transport, {"", 5555}, pipe::kTestService,
-                                 [this](pipe::Pipe& pipe) { return NewEar(&ears_, &pipe); });
-    ASSERT_TRUE(opened.ok()) << opened.status().ToString();
-    acceptor_ = std::move(opened).value();
+    acceptor_ = std::make_unique<Acceptor>(*context_, *pool_, *server_.transport);
+    Status served = acceptor_->Serve(pipe::kTestService, *context_, {server_.home},
+                                     [this](pipe::Pipe& pipe) { return NewEar(&ears_, &pipe); });
+    ASSERT_TRUE(served.ok()) << served.ToString();
+    Status listens = acceptor_->Listen({"", 5555});
+    ASSERT_TRUE(listens.ok()) << listens.ToString();
   }
 
   static std::unique_ptr<pipe::Ear> NewEar(std::vector<pipe::Ear*>* ears, pipe::Pipe* pipe) {

@@ -220,7 +220,9 @@ TEST_F(ServiceListenerTest, WhatIsWithdrawnEndsAndTheOtherStays) {
   EXPECT_TRUE(one->in());
   Serve(pipe::Options());
   EXPECT_TRUE(In(Friend("/job:worker", 2, kOther)));
-  acceptor_->Close(Status::Unavailable("the server is shutting down"));
+  acceptor_->StopListening();
+  for (uint16_t service : {pipe::kTestService, kOther})
+    acceptor_->CloseService(service, Status::Unavailable("the server is shutting down"));
   ASSERT_TRUE(Gone(one) && Gone(guests_.back().get()));
   EXPECT_THAT(guests_.back()->ear.why.cause(), HasSubstr("shutting down"));
   EXPECT_EQ(acceptor_->Snapshot().open, 0u);

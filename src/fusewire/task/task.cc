@@ -5,7 +5,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/pipe/pipe_context.h"
-#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/task/acceptor.h"
 #include "fusewire/transport/transport.h"
 

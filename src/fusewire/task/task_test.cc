@@ -16,7 +16,6 @@
 #include "fusewire/pipe/link.h"
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/home_test.h"
-#include "fusewire/reactor/pool.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/task/acceptor.h"
 #include "fusewire/wire/wire.h"

@@ -3,12 +3,7 @@
 
 #include <utility>
 
-#include "fusewire/transport/checksum/checksum.h"
-#include "fusewire/transport/nearest/nearest.h"
-#include "fusewire/transport/shm/shm.h"
-#include "fusewire/transport/tcp/tcp.h"
-#include "fusewire/transport/tls/tls.h"
-#include "fusewire/transport/ucx/ucx.h"
+#include "fusewire/transport/transports.h"
 
 namespace fusewire::task {
 namespace {
@@ -39,7 +34,7 @@ Made MakeProtected(TransportChoice choice, transport::TcpOptions tcp, transport:
     far = transport::MakeChecksum(std::move(far).value());
   }
   if (!far.ok() || !may_be_near) return far;
-  return transport::MakeNearest(transport::MakeShm({}), std::move(far).value());
+  return transport::MakeNearest(transport::MakeShm(), std::move(far).value());
 }
 
 }  // namespace
@@ -74,7 +69,7 @@ Made MakeTransport(TransportChoice choice, transport::TcpOptions tcp, transport:
     return Status::Invalid("there are TLS settings, but no certificate")
         .Next("set FUSEWIRE_TLS_CERT, FUSEWIRE_TLS_KEY and FUSEWIRE_TLS_CA, or none of them");
   }
-  if (choice == TransportChoice::kShm) return transport::MakeShm({});
+  if (choice == TransportChoice::kShm) return transport::MakeShm();
   if (protection.any()) return MakeProtected(choice, std::move(tcp), std::move(protection));
   if (choice == TransportChoice::kTcp || (choice == TransportChoice::kAuto && tcp.resolve)) {
     return transport::MakeTcp(std::move(tcp));
@@ -83,7 +78,7 @@ Made MakeTransport(TransportChoice choice, transport::TcpOptions tcp, transport:
   ucx.always = choice == TransportChoice::kUcx;
   auto far = transport::MakeUcx(transport::MakeTcp(std::move(tcp)), std::move(ucx));
   if (choice == TransportChoice::kUcx) return far;
-  return transport::MakeNearest(transport::MakeShm({}), std::move(far));
+  return transport::MakeNearest(transport::MakeShm(), std::move(far));
 }
 
 }  // namespace fusewire::task

@@ -4,6 +4,7 @@
 // Home: its connection's. Owns: bytes that came and were not read yet, and that are to be sent. Fails: once, for good.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "fusewire/base/bytes.h"
@@ -60,5 +61,8 @@ class Session {
   bool lent_ = false;  // out_ is being sent, so that its memory stays; waiting_ comes next
   size_t sent_ = 0;    // of out_
 };
+
+// The session of MakeChecksum.
+std::unique_ptr<Session> MakeChecksumSession();
 
 }  // namespace fusewire::transport

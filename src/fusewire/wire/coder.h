@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Little-endian integers and texts, one by one, for wire.cc, hello.cc and meta.cc.
+// Little-endian integers and texts, one by one, for wire.cc and hello.cc.
 // Home: none. Fails: a Reader that runs out of bytes returns zeros from then on, and ok() is false.
 #pragma once
 

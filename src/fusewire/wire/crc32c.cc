@@ -1,6 +1,4 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/wire/crc32c.h"
-
 #include <array>
 
 #include "fusewire/base/check.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "fusewire/base/random.h"
-#include "fusewire/wire/golden.h"
+#include "fusewire/wire/golden_test.h"
 
 namespace fusewire::wire {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "fusewire/wire/golden.h"
+#include "fusewire/wire/golden_test.h"
 
 namespace fusewire::wire {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "fusewire/wire/golden.h"
+#include "fusewire/wire/golden_test.h"
 #include "fusewire/wire/hello.h"
 
 namespace fusewire::wire {

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
@@ -90,5 +91,20 @@ inline CallId UnpackCallId(uint64_t call) {
 
 // CRC-32C (Castagnoli), with the processor's instruction if it has one. Pass the last result as `seed` to continue.
 uint32_t Crc32c(ConstBytes bytes, uint32_t seed = 0);
+// Its two ways, separate so that a test can compare them: for every machine, eight bytes at a time, with tables; and
+// only where HasCrc32cInstruction().
+uint32_t Crc32cByTable(ConstBytes bytes, uint32_t seed);
+bool HasCrc32cInstruction();
+uint32_t Crc32cByInstruction(ConstBytes bytes, uint32_t seed);
+
+// ---- the head of an error, which all layers above use ----
+//   status := app_code:u32 cause:text peer:text phase:text next:text    text := bytes:u16 u8[bytes]
+
+constexpr size_t kStatusTextBytesMax = 8192;  // for each text of a Status that we send; a longer text is truncated
+
+// Appends the texts of an error; its code is in the frame header's aux.
+void AppendStatus(const Status& status, std::string* out);
+// Reads the peer's status into *out. The result says whether it could be read.
+Status DecodeStatus(Code code, ConstBytes in, Status* out);
 
 }  // namespace fusewire::wire

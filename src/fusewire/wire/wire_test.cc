@@ -14,7 +14,7 @@
 
 #include "fusewire/base/random.h"
 #include "fusewire/base/sanitizers.h"
-#include "fusewire/wire/golden.h"
+#include "fusewire/wire/golden_test.h"
 
 // The sanitizers bring an operator new of their own.
 #define FUSEWIRE_COUNTS_ALLOCATIONS !(FUSEWIRE_ADDRESS_SANITIZER || FUSEWIRE_THREAD_SANITIZER)

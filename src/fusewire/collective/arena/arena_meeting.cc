@@ -13,7 +13,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
-#include "fusewire/reactor/cpus.h"
+#include "fusewire/reactor/process_limits.h"
 
 namespace fusewire::collective {
 namespace {

@@ -8,7 +8,7 @@
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
-#include "fusewire/transport/shm/others_memory.h"
+#include "fusewire/transport/shm/peer_process.h"
 
 namespace fusewire::collective {
 

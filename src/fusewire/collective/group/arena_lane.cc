@@ -14,7 +14,7 @@
 #include "fusewire/collective/group/group_core.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/shm/gathering.h"
-#include "fusewire/transport/shm/others_memory.h"
+#include "fusewire/transport/shm/peer_process.h"
 
 namespace fusewire::collective {
 namespace {

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-#include "fusewire/reactor/cpus.h"
+#include "fusewire/base/check.h"
+#include "fusewire/reactor/process_limits.h"
 
 namespace fusewire::collective {
 

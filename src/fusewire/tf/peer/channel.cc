@@ -7,7 +7,7 @@
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/platform/env.h>
 #include "fusewire/base/check.h"
-#include "fusewire/reactor/cpus.h"
+#include "fusewire/reactor/process_limits.h"
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/peer/marks.h"

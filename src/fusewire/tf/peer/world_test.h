@@ -18,15 +18,15 @@
 #include <tensorflow/core/framework/control_flow.h>
 #include <tensorflow/core/framework/rendezvous.h>
 #include <tensorflow/core/public/session_options.h>
-#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/channel.h"
 #include "fusewire/tf/peer/keys.h"
-#include "fusewire/transport/loopback/loopback.h"
 #include "fusewire/transport/transport.h"
+#include "loopback/loopback.h"
 
 namespace fusewire::tf {
 

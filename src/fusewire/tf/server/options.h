@@ -11,7 +11,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/observe/watch.h"
 #include "fusewire/pipe/options.h"
-#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/task/transport_choice.h"
 #include "fusewire/tf/server/network.h"
 #include "fusewire/tf/star/cut/star_pass.h"

@@ -20,7 +20,7 @@
 #include "fusewire/tf/server/server.h"
 #include "fusewire/tf/server/session.h"
 #include "fusewire/tf/star/cut/star_pass.h"
-#include "fusewire/transport/shm/shm.h"
+#include "fusewire/transport/transports.h"
 
 namespace fusewire::tf {
 namespace {

@@ -11,15 +11,15 @@
 #include "fusewire/observe/recorder.h"
 #include "fusewire/observe/watch.h"
 #include "fusewire/pipe/pipe_context.h"
-#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/collective/executor.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/receive/rendezvous.h"
 #include "fusewire/tf/server/session.h"
-#include "fusewire/transport/shm/shm.h"
 #include "fusewire/transport/transport.h"
+#include "fusewire/transport/transports.h"
 
 namespace fusewire::tf {
 namespace {

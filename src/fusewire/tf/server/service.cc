@@ -12,7 +12,7 @@
 #include <tensorflow/core/lib/core/threadpool.h>
 
 #include "fusewire/base/check.h"
-#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"
 #include "fusewire/tf/heads/calls.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/threads_test.h"
 #include "fusewire/tf/receive/step_test.h"
 #include "fusewire/tf/star/call/run_test.h"

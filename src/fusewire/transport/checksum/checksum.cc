@@ -1,12 +1,16 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/transport/checksum/checksum.h"
-
+// Checksums over another transport.
+//   stream := preamble record*
+//   preamble := "FWSUM" 0:u8 version:u16, 8 bytes
+//   record := bytes:u32 check:u32 u8[bytes]; check is the CRC-32C of bytes and u8[bytes]; 1 to 16384 bytes
+// Numbers are little-endian. It protects from accidents, not from people: see TLS.
 #include <algorithm>
 #include <string>
 #include <utility>
 
 #include "fusewire/base/check.h"
 #include "fusewire/transport/layer_connection.h"
+#include "fusewire/transport/transports.h"
 #include "fusewire/wire/coder.h"
 #include "fusewire/wire/wire.h"
 

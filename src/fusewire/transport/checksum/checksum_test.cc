@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/transport/checksum/checksum.h"
+#include "fusewire/transport/layer_session.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

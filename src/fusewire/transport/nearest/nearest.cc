@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/transport/nearest/nearest.h"
+#include "fusewire/transport/transports.h"
 
 #include <algorithm>
 #include <string>

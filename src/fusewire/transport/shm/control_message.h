@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
@@ -91,5 +92,21 @@ constexpr char kEverywhere[] = "*";
 bool IsOwnAddress(const SocketAddress& address);
 // The address without its port, in one way of writing.
 std::string NumberOf(const SocketAddress& address);
+
+// ---- a packet over a unix socket, and descriptors that travel with it; neither call waits, both fail with errno ----
+
+// Somewhat less than what the kernel takes in one packet.
+constexpr size_t kPassedFilesMax = 129;
+
+// Bytes sent, or -1.
+ssize_t SendPacket(int socket, ConstBytes bytes, const int* files, size_t file_count);
+
+struct PassedPacket {
+  ssize_t bytes = -1;     // 0: the other end is closed; -1: see errno
+  int flags = 0;          // MSG_TRUNC, MSG_CTRUNC: there was more than fits, or no descriptor left
+  pid_t sender = 0;       // where the socket asks for it: SO_PASSCRED
+  std::vector<Fd> files;  // may be more than `files_max`
+};
+PassedPacket ReceivePacket(int socket, Bytes into, size_t files_max);
 
 }  // namespace fusewire::transport

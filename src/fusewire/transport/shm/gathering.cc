@@ -20,9 +20,8 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/base/random.h"
-#include "fusewire/reactor/event_fd.h"
+#include "fusewire/reactor/poller.h"
 #include "fusewire/transport/shm/control_message.h"
-#include "fusewire/transport/shm/passing.h"
 #include "fusewire/transport/shm/peer_process.h"
 
 namespace fusewire::transport {

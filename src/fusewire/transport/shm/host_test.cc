@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/transport/shm/shm.h"
+#include "fusewire/transport/transports.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

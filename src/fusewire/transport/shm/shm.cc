@@ -1,6 +1,4 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/transport/shm/shm.h"
-
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -23,12 +21,10 @@
 #include "fusewire/transport/dialing.h"
 #include "fusewire/transport/listening.h"
 #include "fusewire/transport/shm/control_message.h"
-#include "fusewire/transport/shm/others_memory.h"
 #include "fusewire/transport/shm/peer_process.h"
 #include "fusewire/transport/shm/shm_connection.h"
-#include "fusewire/transport/shm/shm_options.h"
 #include "fusewire/transport/shm/shm_sender.h"
-#include "fusewire/transport/transport.h"
+#include "fusewire/transport/transports.h"
 
 namespace fusewire::transport {
 namespace {
@@ -36,9 +32,9 @@ namespace {
 // Meets processes that want to share memory. It goes on when this process runs out of descriptors.
 class ShmListener final : public Listener {
  public:
-  static Result<std::unique_ptr<Listener>> Open(reactor::Reactor& home, const Address& address,
-                                                const ShmOptions& options, OnIncoming on_incoming);
-  ShmListener(reactor::Reactor& home, Fd fd, const Address& address, const ShmOptions& options, OnIncoming on_incoming);
+  static Result<std::unique_ptr<Listener>> Open(reactor::Reactor& home, const Address& address, bool lend,
+                                                OnIncoming on_incoming);
+  ShmListener(reactor::Reactor& home, Fd fd, const Address& address, bool lend, OnIncoming on_incoming);
   ~ShmListener() override;
   Address address() const override { return address_; }
 
@@ -53,7 +49,7 @@ class ShmListener final : public Listener {
 
   reactor::Reactor& home_;
   const Address address_;
-  const ShmOptions& options_;
+  const bool lend_;  // see MakeShm
   OnIncoming on_incoming_;
   LogLimiter away_log_{10 * kSecondNs};
   List<Guest> guests_;  // those that have sent no hello yet, the oldest first; ours
@@ -64,8 +60,8 @@ class ShmListener final : public Listener {
 // One attempt to meet a task of this machine: the places where it may be met in turn, within one deadline.
 class ShmDialing final : public DialingInTurn {
  public:
-  ShmDialing(reactor::Reactor& home, Address address, const ShmOptions& options, OnDialed on_dialed)
-      : DialingInTurn(home, std::move(address), std::move(on_dialed)), options_(options) {}
+  ShmDialing(reactor::Reactor& home, Address address, bool lend, OnDialed on_dialed)
+      : DialingInTurn(home, std::move(address), std::move(on_dialed)), lend_(lend) {}
 
  private:
   void OnNames(const Names& names) override;
@@ -77,7 +73,7 @@ class ShmDialing final : public DialingInTurn {
   void TakeWelcome(const ShmControlMessage& welcome);
   Status SayHello(uint64_t answer);
 
-  const ShmOptions& options_;
+  const bool lend_;  // see MakeShm
   std::vector<UnixAddress> places_;
   std::string number_;  // of the host, for words
   PeerProcess process_;
@@ -87,29 +83,35 @@ class ShmDialing final : public DialingInTurn {
 
 // Processes that have sent no hello: one for each of a large job's tasks that dial at once. Of more, the oldest goes.
 constexpr size_t kGuestsMax = 4096;
+// How long one of them may take to send it.
+constexpr int64_t kGreetingNsMax = 5 * kSecondNs;
+constexpr int kBacklog = 4096;
+// Each direction's; a power of two. Memory is used as far as it is written: a connection that carries little keeps to
+// the first pages.
+constexpr uint32_t kRingBytes = 512 * 1024;
 // Ports that are tried where any will do: of the dynamic range, as the system's own choice would be.
 constexpr uint16_t kPortMin = 49152, kPortMax = 65535;
 constexpr int kPortTries = 100;
 
-Result<Fd> BindAndListen(const std::string& number, uint16_t port, const ShmOptions& options) {
+Result<Fd> BindAndListen(const std::string& number, uint16_t port) {
   Fd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.valid()) {
     return Status::FromErrno(Code::kOverloaded, "socket", errno).Next("raise the limit of open files (ulimit -n)");
   }
   const UnixAddress where = SocketName(number, port);
-  if (bind(fd.get(), where.get(), where.length) != 0 || listen(fd.get(), options.backlog) != 0) {
+  if (bind(fd.get(), where.get(), where.length) != 0 || listen(fd.get(), kBacklog) != 0) {
     return Status::FromErrno(Code::kInvalid, "bind", errno)
         .Next("choose another port, or stop the process that holds this one");
   }
   return fd;
 }
 
-Result<Fd> BindAnyPort(const std::string& number, uint16_t* port, const ShmOptions& options) {
+Result<Fd> BindAnyPort(const std::string& number, uint16_t* port) {
   Random random(SystemRandom64());
   Result<Fd> fd = Status::Internal("no port was tried");
   for (int i = 0; i < kPortTries && !fd.ok(); ++i) {
     *port = static_cast<uint16_t>(random.Between(kPortMin, kPortMax));
-    fd = BindAndListen(number, *port, options);
+    fd = BindAndListen(number, *port);
   }
   return fd;
 }
@@ -138,10 +140,9 @@ constexpr int64_t kQueueFullNs = kMillisecondNs;
 class ShmListener::Guest final : public ListNode, private reactor::FdHandler {
  public:
   Guest(ShmListener* listener, Fd fd, PeerProcess peer)
-      : process(peer),
-        socket(std::move(fd)),
-        listener_(listener),
-        limit_([this] { listener_->TurnAway(this, Status::Timeout("it sent no hello within greeting_ns_max")); }) {}
+      : process(peer), socket(std::move(fd)), listener_(listener), limit_([this] {
+          listener_->TurnAway(this, Status::Timeout("it sent no hello").AgeMs(kGreetingNsMax / kMillisecondNs));
+        }) {}
   ~Guest() {
     if (watched_) listener_->home_.Unwatch(socket.get(), this);
   }
@@ -149,7 +150,7 @@ class ShmListener::Guest final : public ListNode, private reactor::FdHandler {
     FUSEWIRE_CHECK(!watched_);
     Status watched = listener_->home_.Watch(socket.get(), EPOLLIN | EPOLLRDHUP, this);
     watched_ = watched.ok();
-    if (watched_) listener_->home_.Arm(&limit_, listener_->options_.greeting_ns_max);
+    if (watched_) listener_->home_.Arm(&limit_, kGreetingNsMax);
     return watched;
   }
   Fd TakeSocket() {
@@ -169,26 +170,25 @@ class ShmListener::Guest final : public ListNode, private reactor::FdHandler {
   reactor::Timer limit_;
 };
 
-Result<std::unique_ptr<Listener>> ShmListener::Open(reactor::Reactor& home, const Address& address,
-                                                    const ShmOptions& options, OnIncoming on_incoming) {
+Result<std::unique_ptr<Listener>> ShmListener::Open(reactor::Reactor& home, const Address& address, bool lend,
+                                                    OnIncoming on_incoming) {
   FUSEWIRE_AT_HOME(home);
   Result<std::string> number = NumberToListenAt(address);
   if (!number.ok()) return number.status().Peer(address.ToString()).Phase("listen");
   Address taken = address;
-  Result<Fd> fd = address.port == 0 ? BindAnyPort(number.value(), &taken.port, options)
-                                    : BindAndListen(number.value(), address.port, options);
+  Result<Fd> fd =
+      address.port == 0 ? BindAnyPort(number.value(), &taken.port) : BindAndListen(number.value(), address.port);
   if (!fd.ok()) return fd.status().Peer(address.ToString()).Phase("listen");
-  auto listener = std::make_unique<ShmListener>(home, std::move(fd).value(), taken, options, std::move(on_incoming));
+  auto listener = std::make_unique<ShmListener>(home, std::move(fd).value(), taken, lend, std::move(on_incoming));
   Status watched = listener->accepting_.Start();
   if (!watched.ok()) return watched.Peer(address.ToString()).Phase("listen");
   return std::unique_ptr<Listener>(std::move(listener));
 }
 
-ShmListener::ShmListener(reactor::Reactor& home, Fd fd, const Address& address, const ShmOptions& options,
-                         OnIncoming on_incoming)
+ShmListener::ShmListener(reactor::Reactor& home, Fd fd, const Address& address, bool lend, OnIncoming on_incoming)
     : home_(home),
       address_(address),
-      options_(options),
+      lend_(lend),
       on_incoming_(std::move(on_incoming)),
       accepting_(home, std::move(fd), address,
                  [this](Fd accepted, const SocketAddress&) { Receive(std::move(accepted)); }) {}
@@ -246,13 +246,13 @@ Status ShmListener::OnHello(Guest* guest, Packet hello) {
   if (!segment.ok()) return segment.status();
   hello.files[0].Close();
   const pid_t peer = guest->process.pid();
-  const bool can_read = options_.lend && CanReadOrLog(peer, hello.message.probe_address, hello.message.probe_word);
+  const bool can_read = lend_ && CanReadOrLog(peer, hello.message.probe_address, hello.message.probe_word);
   ShmControlMessage welcome;
   welcome.kind = ShmControlKind::kWelcome;
   welcome.probe_address = ProbeAddress();
   welcome.probe_word = ProbeWord();
   FUSEWIRE_TRY(SendControl(guest->socket.get(), welcome, nullptr));
-  auto origin = std::unique_ptr<ShmOrigin>(new ShmOrigin{std::move(hello), can_read, options_});
+  auto origin = std::unique_ptr<ShmOrigin>(new ShmOrigin{std::move(hello), can_read, lend_});
   auto incoming =
       std::make_unique<ShmIncoming>(guest->TakeSocket(), std::move(segment).value(), std::move(origin), peer);
   End(guest);
@@ -337,13 +337,13 @@ Status ShmDialing::SayHello(uint64_t answer) {
   Result<reactor::Doorbell*> bell = home_.OpenDoorbell();
   if (!bell.ok()) return bell.status();
   Fd file;
-  Result<std::unique_ptr<Segment>> segment = Segment::Make(options_.ring_bytes, &file);
+  Result<std::unique_ptr<Segment>> segment = Segment::Make(kRingBytes, &file);
   if (!segment.ok()) return segment.status();
-  connection_ = std::make_unique<ShmConnection>(home_, bell.value(), std::move(segment).value(), options_,
+  connection_ = std::make_unique<ShmConnection>(home_, bell.value(), std::move(segment).value(), lend_,
                                                 Address{number_, address_.port}.ToString());
   ShmControlMessage hello;
   hello.kind = ShmControlKind::kHello;
-  hello.ring_bytes = options_.ring_bytes;
+  hello.ring_bytes = kRingBytes;
   hello.bit = connection_->bit();
   hello.probe_address = ProbeAddress();
   hello.probe_word = ProbeWord();
@@ -379,7 +379,7 @@ Status ShmDialing::TakeKnock(const Packet& knock) {
 }
 
 void ShmDialing::TakeWelcome(const ShmControlMessage& welcome) {
-  if (options_.lend && CanReadOrLog(process_.pid(), welcome.probe_address, welcome.probe_word))
+  if (lend_ && CanReadOrLog(process_.pid(), welcome.probe_address, welcome.probe_word))
     connection_->SetLender(process_.pid());
   connection_->SetSocket(TakeSocket(), process_.pid());
   Succeed(std::move(connection_));
@@ -392,16 +392,16 @@ void ShmDialing::Drop() {
 
 class ShmTransport final : public Transport {
  public:
-  explicit ShmTransport(ShmOptions options) : resolver_(std::move(options.resolve)), options_(std::move(options)) {}
+  explicit ShmTransport(bool lend) : resolver_(nullptr), lend_(lend) {}
 
   Result<std::unique_ptr<Listener>> Listen(reactor::Reactor& home, const Address& address,
                                            OnIncoming on_incoming) override {
-    return ShmListener::Open(home, address, options_, std::move(on_incoming));
+    return ShmListener::Open(home, address, lend_, std::move(on_incoming));
   }
 
   std::unique_ptr<Dialing> Dial(reactor::Reactor& home, const Address& address, int64_t timeout_ns,
                                 OnDialed on_dialed) override {
-    auto dialing = std::make_unique<ShmDialing>(home, address, options_, std::move(on_dialed));
+    auto dialing = std::make_unique<ShmDialing>(home, address, lend_, std::move(on_dialed));
     const bool is_here = address.host.empty() || address.host == "*";
     dialing->Start(&resolver_, is_here ? "localhost" : address.host, timeout_ns);
     return dialing;
@@ -410,7 +410,7 @@ class ShmTransport final : public Transport {
 
  private:
   Resolver resolver_;
-  const ShmOptions options_;
+  const bool lend_;
 };
 
 }  // namespace
@@ -428,7 +428,7 @@ uint64_t HostId() {
   return id == 0 ? 1 : id;
 }
 
-std::unique_ptr<Transport> MakeShm(ShmOptions options) { return std::make_unique<ShmTransport>(std::move(options)); }
+std::unique_ptr<Transport> MakeShm(bool lend) { return std::make_unique<ShmTransport>(lend); }
 
 uint64_t SharedBytesWritten() { return BytesWrittenByAll(); }
 

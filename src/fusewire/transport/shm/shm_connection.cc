@@ -12,17 +12,19 @@
 
 namespace fusewire::transport {
 ShmConnection::ShmConnection(reactor::Reactor& home, reactor::Doorbell* bell, std::unique_ptr<Segment> segment,
-                             const ShmOptions& options, std::string peer_address, const RingReader* reader)
+                             bool lend, std::string peer_address, const RingReader* reader)
     : home_(home),
       bell_(bell),
       segment_(std::move(segment)),
       peer_address_(std::move(peer_address)),
       bit_(bell->Hang(this)),
-      sender_(segment_.get(), options, &peer_bell_),
+      sender_(segment_.get(), lend, &peer_bell_),
       reader_(reader == nullptr ? RingReader(segment_.get()) : *reader),
       later_([this] { DoLater(); }) {}
 
-ShmConnection::~ShmConnection() { Stop(); }
+ShmConnection::~ShmConnection() {
+  if (!closed()) Stop();
+}
 
 void ShmConnection::SetLender(pid_t pid) {
   FUSEWIRE_CHECK(pid > 0);
@@ -63,7 +65,7 @@ ShmIncoming::ShmIncoming(Fd socket, std::unique_ptr<Segment> segment, std::uniqu
 Result<std::unique_ptr<Connection>> ShmIncoming::Adopt(reactor::Reactor& home) {
   Result<reactor::Doorbell*> bell = home.OpenDoorbell();
   if (!bell.ok()) return bell.status();
-  auto connection = std::make_unique<ShmConnection>(home, bell.value(), std::move(segment_), origin_->options,
+  auto connection = std::make_unique<ShmConnection>(home, bell.value(), std::move(segment_), origin_->lend,
                                                     peer_address_, reader_.has_value() ? &*reader_ : nullptr);
   if (origin_->can_read) connection->SetLender(peer_pid_);
   // A dialler that has gone already may have written all the same: reading finds its end.
@@ -76,8 +78,8 @@ Result<std::unique_ptr<Connection>> ShmIncoming::Adopt(reactor::Reactor& home) {
 // Until the dialler has the next home's doorbell it rings here, in vain: it rings once more when it has.
 std::unique_ptr<Incoming> ShmConnection::HandOver() {
   FUSEWIRE_AT_HOME(home_);
-  if (closed_ || origin_ == nullptr) return nullptr;
-  closed_ = true;
+  if (closed() || origin_ == nullptr) return nullptr;
+  why_closed_ = Status::Cancelled("handed over");
   bell_->Unhang(bit_, this);
   if (watched_) home_.Unwatch(socket_.get(), this);
   watched_ = false;
@@ -91,20 +93,20 @@ std::unique_ptr<Incoming> ShmConnection::HandOver() {
 // ---- reading ----
 
 void ShmConnection::OnRung() {
-  if (handler_ == nullptr || closed_) return;
+  if (handler_ == nullptr || closed()) return;
   ReadSome();
-  if (!closed_ && sender_.waits()) Answer();
+  if (!closed() && sender_.waits()) Answer();
 }
 
 void ShmConnection::ReadSome() {
   size_t total = 0;
-  while (!closed_) {
+  while (!closed()) {
     size_t asked = 0;
     const size_t bytes = ReadOnce(&asked);
     total += bytes;
     if (bytes < asked) break;
     if (total >= kReadBytesPerTurn) {
-      if (!closed_) bell_->RingHere(bit_);
+      if (!closed()) bell_->RingHere(bit_);
       break;
     }
   }
@@ -130,10 +132,10 @@ size_t ShmConnection::ReadOnce(size_t* asked) {
   if (reader_.Release()) peer_bell_.Ring();
   // The peer had read what we lent before it wrote this, which may be its goodbye.
   if (sender_.lends()) Answer();
-  if (closed_) return 0;
+  if (closed()) return 0;
   const size_t landed = std::min(bytes, landing_bytes);
   if (landed > 0) handler_->OnLanded(landed);
-  if (!closed_ && bytes > landed) handler_->OnBytes(ConstBytes(look_ahead, bytes - landed));
+  if (!closed() && bytes > landed) handler_->OnBytes(ConstBytes(look_ahead, bytes - landed));
   return bytes;
 }
 
@@ -142,9 +144,9 @@ void ShmConnection::ReadRest() {
   const bool finished = segment_->peer().finished.load(std::memory_order_acquire) != 0;
   reader_.Freeze();
   size_t asked = 0;
-  while (!closed_ && ReadOnce(&asked) > 0) {
+  while (!closed() && ReadOnce(&asked) > 0) {
   }
-  if (!closed_ && sender_.lends()) Answer();
+  if (!closed() && sender_.lends()) Answer();
   Fail(Status::Unavailable(finished ? "the peer closed the connection" : "the peer's process has ended"));
 }
 
@@ -152,7 +154,7 @@ void ShmConnection::ReadRest() {
 
 void ShmConnection::Write(const ConstBytes* parts, size_t count) {
   FUSEWIRE_AT_HOME(home_);
-  if (closed_) return;  // OnClosed is on its way
+  if (closed()) return;  // OnClosed is on its way
   FUSEWIRE_CHECK(handler_ != nullptr);
   if (origin_ != nullptr) origin_.reset();
   const std::optional<size_t> taken = sender_.Write(parts, count);
@@ -165,18 +167,18 @@ void ShmConnection::Write(const ConstBytes* parts, size_t count) {
 
 // Answers the Writes that wait, if what they wait for has come.
 void ShmConnection::Answer() {
-  for (const uint64_t loans_read = sender_.LoansRead(); !closed_;) {
+  for (const uint64_t loans_read = sender_.LoansRead(); !closed();) {
     const std::optional<size_t> bytes = sender_.PopRead(loans_read);
     if (!bytes.has_value()) break;
     handler_->OnWritten(*bytes);
   }
-  if (!closed_ && sender_.TakeRoom()) handler_->OnWritten(0);
+  if (!closed() && sender_.TakeRoom()) handler_->OnWritten(0);
 }
 
 // ---- the socket, and the end ----
 
 void ShmConnection::OnEvents(uint32_t) {
-  while (!closed_) {
+  while (!closed()) {
     std::optional<Result<Packet>> packet = ReceiveControl(socket_.get(), ShmControlKind::kBell);
     if (!packet.has_value()) return;
     OnBell(std::move(*packet));
@@ -204,7 +206,8 @@ void ShmConnection::Fail(Status why) { Close(why.Next("check that the peer is ru
 
 void ShmConnection::Close(Status why) {
   FUSEWIRE_AT_HOME(home_);
-  if (closed_) return;
+  if (closed()) return;
+  FUSEWIRE_CHECK(!why.ok());
   why_closed_ = std::move(why);
   Stop();
   if (handler_ != nullptr) home_.Arm(&later_, 0);
@@ -212,7 +215,7 @@ void ShmConnection::Close(Status why) {
 
 void ShmConnection::DoLater() {
   FUSEWIRE_CHECK(handler_ != nullptr);
-  if (closed_) {
+  if (closed()) {
     handler_->OnClosed(why_closed_);
     return;
   }
@@ -220,7 +223,6 @@ void ShmConnection::DoLater() {
 }
 
 void ShmConnection::Stop() {
-  if (std::exchange(closed_, true)) return;
   sender_.TakeBackLoans();
   segment_->own().finished.store(1, std::memory_order_seq_cst);
   bell_->Unhang(bit_, this);

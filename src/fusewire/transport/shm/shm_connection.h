@@ -14,7 +14,6 @@
 #include "fusewire/reactor/doorbell.h"
 #include "fusewire/transport/shm/control_message.h"
 #include "fusewire/transport/shm/ring.h"
-#include "fusewire/transport/shm/shm_options.h"
 #include "fusewire/transport/shm/shm_sender.h"
 #include "fusewire/transport/transport.h"
 
@@ -24,7 +23,7 @@ namespace fusewire::transport {
 struct ShmOrigin {
   Packet hello;  // with the dialler's doorbell
   bool can_read = false;
-  const ShmOptions& options;
+  bool lend = false;
 };
 
 // A connection between two homes, or before its first.
@@ -48,8 +47,8 @@ class ShmIncoming final : public Incoming {
 class ShmConnection final : public Connection, private reactor::FdHandler, private reactor::DoorbellHandler {
  public:
   // `reader`: how far another home has read; null: none has.
-  ShmConnection(reactor::Reactor& home, reactor::Doorbell* bell, std::unique_ptr<Segment> segment,
-                const ShmOptions& options, std::string peer_address, const RingReader* reader = nullptr);
+  ShmConnection(reactor::Reactor& home, reactor::Doorbell* bell, std::unique_ptr<Segment> segment, bool lend,
+                std::string peer_address, const RingReader* reader = nullptr);
   ~ShmConnection() override;
 
   // Before Start.
@@ -77,8 +76,9 @@ class ShmConnection final : public Connection, private reactor::FdHandler, priva
  private:
   void OnEvents(uint32_t epoll_events) override;
   void OnRung() override;
-  bool HasNews() const override { return handler_ != nullptr && !closed_ && reader_.HasNews(); }
+  bool HasNews() const override { return handler_ != nullptr && !closed() && reader_.HasNews(); }
   void Watch(bool watches) override { segment_->own().watches.store(watches ? 1 : 0, std::memory_order_seq_cst); }
+  bool closed() const { return !why_closed_.ok(); }
   void ReadSome();
   size_t ReadOnce(size_t* asked);
   void ReadRest();
@@ -101,8 +101,7 @@ class ShmConnection final : public Connection, private reactor::FdHandler, priva
   std::unique_ptr<ShmOrigin> origin_;
   ConnectionHandler* handler_ = nullptr;
   bool watched_ = false;
-  bool closed_ = false;
-  Status why_closed_;
+  Status why_closed_;     // ok: it is not
   reactor::Timer later_;  // what must not happen inside of a call to us
 };
 

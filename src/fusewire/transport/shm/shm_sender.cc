@@ -11,6 +11,8 @@ namespace {
 
 // The reader hears of a long write when so much of it is in the ring, and works beside its writer.
 constexpr size_t kShowBytes = 16 * 1024;
+// Pieces from this size on may be lent instead of put into the ring: the receiver copies them from our memory.
+constexpr size_t kLendBytesMin = 64 * 1024;
 
 std::atomic<uint64_t> shared_bytes_written{0};
 
@@ -18,12 +20,8 @@ std::atomic<uint64_t> shared_bytes_written{0};
 
 uint64_t BytesWrittenByAll() { return shared_bytes_written.load(std::memory_order_relaxed); }
 
-ShmSender::ShmSender(Segment* segment, const ShmOptions& options, PeerBell* peer_bell)
-    : segment_(*segment),
-      peer_bell_(*peer_bell),
-      lend_(options.lend),
-      lend_bytes_min_(std::max<uint32_t>(options.lend_bytes_min, 1)),
-      writer_(segment) {}
+ShmSender::ShmSender(Segment* segment, bool lend, PeerBell* peer_bell)
+    : segment_(*segment), peer_bell_(*peer_bell), lend_(lend), writer_(segment) {}
 
 std::optional<size_t> ShmSender::Write(const ConstBytes* parts, size_t count) {
   FUSEWIRE_CHECK(!room_due_);
@@ -56,7 +54,7 @@ size_t ShmSender::Put(const ConstBytes* parts, size_t count, size_t* offered) {
   for (size_t i = 0; i < count; ++i) {
     *offered += parts[i].size;
     if (!room) continue;
-    if (parts[i].size >= lend_bytes_min_ && MayLend() && writer_.ShouldLend()) {
+    if (parts[i].size >= kLendBytesMin && MayLend() && writer_.ShouldLend()) {
       room = writer_.Lend(parts[i]);
       if (room) taken += parts[i].size;
       continue;

@@ -21,7 +21,6 @@
 #include "fusewire/reactor/doorbell.h"
 #include "fusewire/transport/shm/ring.h"
 #include "fusewire/transport/shm/segment.h"
-#include "fusewire/transport/shm/shm_options.h"
 #include "fusewire/transport/socket_address.h"
 
 namespace fusewire::transport {
@@ -65,7 +64,7 @@ class PeerBell {
 
 class ShmSender {
  public:
-  ShmSender(Segment* segment, const ShmOptions& options, PeerBell* peer_bell);
+  ShmSender(Segment* segment, bool lend, PeerBell* peer_bell);
 
   // The answer, if it is known at once: how many bytes were taken.
   std::optional<size_t> Write(const ConstBytes* parts, size_t count);
@@ -95,7 +94,6 @@ class ShmSender {
   Segment& segment_;
   PeerBell& peer_bell_;
   const bool lend_;
-  const uint32_t lend_bytes_min_;
   RingWriter writer_;
   bool peer_reads_ = false;  // it has shown that it can read our memory
   bool full_ = false;        // the ring took less than it was offered: wait for room before the next try

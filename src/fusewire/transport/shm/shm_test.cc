@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The particulars of shared memory: the peers that are met, lying peers, and Writes that wait for their loans. The
 // contract of a transport is tested in tests/conformance, death in tests/faults.
-#include "fusewire/transport/shm/shm.h"
-#include "fusewire/transport/shm/others_memory.h"
+#include "fusewire/transport/shm/peer_process.h"
+#include "fusewire/transport/transports.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -27,11 +27,8 @@
 #include "fusewire/reactor/doorbell.h"
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/transport/lab_test.h"
-#include "fusewire/transport/nearest/nearest.h"
 #include "fusewire/transport/shm/control_message.h"
-#include "fusewire/transport/shm/passing.h"
 #include "fusewire/transport/shm/segment.h"
-#include "fusewire/transport/tcp/tcp.h"
 
 namespace fusewire::transport {
 namespace {
@@ -69,7 +66,7 @@ class Listening final : public ConnectionHandler {
 
 class ShmConnections : public testing::Test {
  protected:
-  ShmConnections() : home_(std::move(reactor::Reactor::Start({})).value()), shm_(MakeShm({})) {
+  ShmConnections() : home_(std::move(reactor::Reactor::Start({})).value()), shm_(MakeShm()) {
     SetLogSink([](LogLevel, const char* line, void* self) { static_cast<ShmConnections*>(self)->log_ += line; }, this);
   }
   ~ShmConnections() override {
@@ -352,7 +349,7 @@ TEST_F(ShmConnections, AnotherUserIsRefusedByBothEnds) {
   EXPECT_EQ(status.code(), Code::kRefused) << status.ToString();
   EXPECT_THAT(status.cause(), HasSubstr("65534"));
   // Together with TCP: one log line with the reason, and a connection over TCP.
-  std::unique_ptr<Transport> nearest = MakeNearest(MakeShm({}), MakeTcp({}));
+  std::unique_ptr<Transport> nearest = MakeNearest(MakeShm(), MakeTcp({}));
   EXPECT_THAT(Dial(*nearest, {"127.0.0.1", 9}).cause(), HasSubstr("refused"));
   EXPECT_THAT(Logged(), HasSubstr("127.0.0.1:9 goes the far way"));
   AskHome(*home_, [&] {
@@ -422,7 +419,7 @@ TEST(Lending, IsWhatANeighbourMayDo) {
 }
 
 TEST_F(ShmConnections, NearestTakesSharedMemoryWhereItIsAndTcpElsewhere) {
-  std::unique_ptr<Transport> nearest = MakeNearest(MakeShm({}), MakeTcp({}));
+  std::unique_ptr<Transport> nearest = MakeNearest(MakeShm(), MakeTcp({}));
   std::unique_ptr<Transport> tcp = MakeTcp({});
   std::unique_ptr<Listener> both, one;
   AskHome(*home_, [&] {

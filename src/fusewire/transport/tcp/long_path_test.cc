@@ -11,7 +11,7 @@
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/transport/lab_test.h"
 #include "fusewire/transport/talker_test.h"
-#include "fusewire/transport/tcp/tcp.h"
+#include "fusewire/transport/transports.h"
 
 namespace fusewire::transport {
 namespace {

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/transport/tcp/tcp.h"
+#include "fusewire/transport/transports.h"
 
 #include <netinet/in.h>
 #include <sys/epoll.h>

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The particulars of TCP: sockets that are not ours at the other end, names, and the limits of the process. The
 // contract that all transports keep is tested by tests/conformance.
-#include "fusewire/transport/tcp/tcp.h"
+#include "fusewire/transport/transports.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

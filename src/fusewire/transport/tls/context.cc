@@ -11,7 +11,7 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/transport/layer_connection.h"
-#include "fusewire/transport/tls/tls.h"
+#include "fusewire/transport/transports.h"
 
 namespace fusewire::transport {
 

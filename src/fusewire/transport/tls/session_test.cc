@@ -10,7 +10,7 @@
 
 #include "fusewire/transport/tls/certificates_test.h"
 #include "fusewire/transport/tls/context.h"
-#include "fusewire/transport/tls/tls.h"
+#include "fusewire/transport/transports.h"
 
 namespace fusewire::transport {
 namespace {

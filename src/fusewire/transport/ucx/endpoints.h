@@ -18,7 +18,6 @@
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/list.h"
 #include "fusewire/base/random.h"
-#include "fusewire/transport/ucx/progress.h"
 
 namespace fusewire::transport {
 

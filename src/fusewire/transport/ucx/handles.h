@@ -1,6 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The handles of UCX at one home: a context and a worker, with the worker's address and its descriptor.
-// Home: that of the worker. Owns: both, until Close. Fails: Open, with the call that failed.
+// The handles of UCX at one home, a context and a worker, with the worker's address and its descriptor; and their
+// progress in the home's loop. The descriptor is watched like any other; before the loop parks, the worker is armed.
+// UCX calls us back from inside of its own progress, where we only record what came; it is delivered afterwards.
+// Home: that of the worker. Owns: the handles own both, until Close. Fails: Open, with the call that failed; Watch.
 #pragma once
 
 #include "fusewire/transport/ucx/library.h"
@@ -12,7 +14,8 @@
 
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
-#include "fusewire/transport/ucx/ucx_options.h"
+#include "fusewire/reactor/reactor.h"
+#include "fusewire/transport/transports.h"
 
 namespace fusewire::transport {
 
@@ -50,6 +53,49 @@ class UcxHandles {
 
 // Of all messages of ours.
 constexpr unsigned kUcxMessageId = 1;
+
+// ---- progress ----
+
+class UcxProgressHandler {
+ public:
+  // At home, outside of UCX: delivers what came. True: there is more for the next turn.
+  virtual bool DeliverReady() = 0;
+
+ protected:
+  ~UcxProgressHandler() = default;
+};
+
+class UcxProgress final : private reactor::Flushable, private reactor::FdHandler {
+ public:
+  UcxProgress(reactor::Reactor& home, const UcxHandles* handles, UcxProgressHandler* handler)
+      : home_(home), handles_(*handles), handler_(*handler) {}
+  Status Watch();
+  void Unwatch();
+
+  // Something was done or is to be delivered: look before the loop parks.
+  void Touch() { home_.FlushLater(this); }
+  // Looks once; delivers nothing. True: UCX did something.
+  bool Look();
+  bool LookAndDeliver();
+
+  reactor::Reactor& home() const { return home_; }
+
+ private:
+  void Flush() override;
+  void OnEvents(uint32_t) override {
+    Touch();
+    LookAndDeliver();
+  }
+  bool PollNow() override { return LookAndDeliver(); }
+
+  reactor::Reactor& home_;
+  const UcxHandles& handles_;
+  UcxProgressHandler& handler_;
+  bool watched_ = false;
+  bool inside_ = false;  // UCX's progress runs: it must not be entered again
+  int busy_turns_ = 0;
+  reactor::Timer again_{[this] { Touch(); }};
+};
 
 }  // namespace fusewire::transport
 

@@ -13,7 +13,6 @@
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/list.h"
 #include "fusewire/transport/ucx/endpoints.h"
-#include "fusewire/transport/ucx/progress.h"
 
 namespace fusewire::transport {
 

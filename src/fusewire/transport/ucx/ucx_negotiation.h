@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/transport/transports.h"
 #include "fusewire/transport/ucx/control_message.h"
 #include "fusewire/transport/ucx/lower_connection.h"
-#include "fusewire/transport/ucx/ucx_options.h"
 
 namespace fusewire::transport {
 

@@ -82,7 +82,6 @@ void UcxReceiver::Drop() {
 
 size_t UcxReceiver::DeliverNext(ConnectionHandler* handler) {
   FUSEWIRE_CHECK(ready());
-  FUSEWIRE_DCHECK(!received_);
   const Record record = records_.begin()->second;
   records_.erase(records_.begin());
   if (record.loan) {
@@ -100,7 +99,7 @@ size_t UcxReceiver::DeliverNext(ConnectionHandler* handler) {
 
 // Straight into the handler's memory if all of it fits there; else aside, and from there.
 void UcxReceiver::ReceiveLoan(ConnectionHandler* handler, const Record& record) {
-  FUSEWIRE_CHECK(!receiving_);
+  FUSEWIRE_CHECK(loan_ == Loan::kNone);
   FUSEWIRE_CHECK(aside_ == nullptr);
   Bytes into[kLandingPartsMax];
   size_t parts = handler->Landing(into, kLandingPartsMax), room = 0, used = 0;
@@ -114,27 +113,27 @@ void UcxReceiver::ReceiveLoan(ConnectionHandler* handler, const Record& record) 
     used = 1;
   }
   receive_bytes_ = record.bytes;
-  receiving_ = true;
+  loan_ = Loan::kLanding;
   const ucs_status_t status = end_.worker->Receive(record.data, into, used, &end_);
   if (status != UCS_INPROGRESS) OnReceived(status, record.bytes);
 }
 
 void UcxReceiver::OnReceived(ucs_status_t status, size_t bytes) {
-  FUSEWIRE_CHECK(receiving_);
-  receiving_ = false;
-  received_ = true;
+  FUSEWIRE_CHECK(receiving());
+  loan_ = Loan::kLanded;
   receive_status_ = status == UCS_OK && bytes != receive_bytes_ ? UCS_ERR_MESSAGE_TRUNCATED : status;
   end_.worker->DeliverLater(&end_);
 }
 
 void UcxReceiver::FinishLoan(ConnectionHandler* handler) {
-  if (!std::exchange(received_, false)) return;
+  if (loan_ != Loan::kLanded) return;
+  loan_ = Loan::kNone;
   const std::unique_ptr<uint8_t[]> aside = std::move(aside_);
   if (receive_status_ != UCS_OK) {
     if (broken_.ok()) {
       broken_ = Status::Unavailable(end_.worker->library().Describe("landing what the peer lent", receive_status_));
     }
-    lost_ = true;
+    loan_ = Loan::kLost;
     return;
   }
   ++next_;

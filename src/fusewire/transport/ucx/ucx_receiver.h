@@ -39,7 +39,7 @@ class UcxReceiver {
   const Status& corrupt() const { return corrupt_; }
 
   // Whether a record can be delivered now; and how many of our records its sender had seen.
-  bool ready() const { return !receiving_ && !lost_ && HasNext(); }
+  bool ready() const { return loan_ == Loan::kNone && HasNext(); }
   uint64_t NextSaw() const { return records_.begin()->second.saw; }
   // Returns the record's bytes.
   size_t DeliverNext(ConnectionHandler* handler);
@@ -47,16 +47,16 @@ class UcxReceiver {
   void FinishLoan(ConnectionHandler* handler);
 
   // A loan is landing. In memory of ours: the handler can have its own back.
-  bool receiving() const { return receiving_; }
+  bool receiving() const { return loan_ == Loan::kLanding; }
   bool lands_aside() const { return aside_ != nullptr; }
   // A loan did not land: nothing behind it is worth anything.
-  bool lost() const { return lost_; }
+  bool lost() const { return loan_ == Loan::kLost; }
 
   // The peer has closed: nothing follows from this sequence on.
   void SetEnd(uint64_t sequence) { end_sequence_ = sequence; }
   bool has_end() const { return end_sequence_ != UINT64_MAX; }
   // Something that the peer had sent is still to come.
-  bool IsShort() const { return receiving_ || HasNext() || (has_end() && next_ < end_sequence_); }
+  bool IsShort() const { return receiving() || HasNext() || (has_end() && next_ < end_sequence_); }
 
   // Sequence of the next record.
   uint64_t next() const { return next_; }
@@ -66,6 +66,8 @@ class UcxReceiver {
   void OnTakenTold() { taken_told_ = taken_cost_; }
 
  private:
+  // Of the one loan at a time. kLanded: inside UCX, and not delivered yet. kLost: for good.
+  enum class Loan { kNone, kLanding, kLanded, kLost };
   struct Record {
     void* data = nullptr;
     size_t bytes = 0;
@@ -82,11 +84,9 @@ class UcxReceiver {
   uint64_t next_ = 0;
   uint64_t end_sequence_ = UINT64_MAX;
   uint64_t came_cost_ = 0, taken_cost_ = 0, taken_told_ = 0;
-  bool receiving_ = false;  // a loan is landing
-  bool received_ = false;   // ... has landed
+  Loan loan_ = Loan::kNone;
   ucs_status_t receive_status_ = UCS_OK;
   size_t receive_bytes_ = 0;
-  bool lost_ = false;
   std::unique_ptr<uint8_t[]> aside_;  // where it lands if the handler has less room
   Status corrupt_;                    // the peer broke the rules, and we were inside UCX
 };

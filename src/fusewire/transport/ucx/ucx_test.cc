@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The particulars of UCX: whether the stream really moves, and what happens if UCX is missing, broken or
 // strange. The contract of a transport is tested in tests/conformance, death in tests/faults.
-#include "fusewire/transport/ucx/ucx.h"
+#include "fusewire/transport/transports.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,6 @@
 #include "fusewire/base/sanitizers.h"
 #include "fusewire/reactor/home_test.h"
 #include "fusewire/transport/talker_test.h"
-#include "fusewire/transport/tcp/tcp.h"
 #include "fusewire/transport/ucx/control_message.h"
 #include "fusewire/transport/ucx/worker.h"
 

@@ -19,11 +19,10 @@
 #include "fusewire/base/log.h"
 #include "fusewire/base/random.h"
 #include "fusewire/reactor/reactor.h"
+#include "fusewire/transport/transports.h"
 #include "fusewire/transport/ucx/endpoints.h"
 #include "fusewire/transport/ucx/handles.h"
 #include "fusewire/transport/ucx/outbox.h"
-#include "fusewire/transport/ucx/progress.h"
-#include "fusewire/transport/ucx/ucx_options.h"
 
 namespace fusewire::transport {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "fusewire/base/mutex.h"
-#include "fusewire/reactor/pool.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/star/serve/part.h"
 

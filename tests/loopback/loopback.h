@@ -12,8 +12,8 @@
 
 #include "fusewire/base/clock.h"
 #include "fusewire/base/unique_function.h"
-#include "fusewire/transport/loopback/loopback_faults.h"
 #include "fusewire/transport/transport.h"
+#include "loopback/loopback_faults.h"
 
 namespace fusewire::transport {
 

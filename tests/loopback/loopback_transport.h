@@ -5,10 +5,10 @@
 #include <memory>
 #include <string>
 
-#include "fusewire/transport/loopback/loopback_connection.h"
-#include "fusewire/transport/loopback/network.h"
-#include "fusewire/transport/loopback/stream.h"
 #include "fusewire/transport/transport.h"
+#include "loopback/loopback_connection.h"
+#include "loopback/network.h"
+#include "loopback/stream.h"
 
 namespace fusewire::transport {
 

@@ -1,13 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/transport/loopback/loopback.h"
+#include "loopback/loopback.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/transport/loopback/loopback_transport.h"
-#include "fusewire/transport/loopback/network.h"
-#include "fusewire/transport/loopback/stream.h"
+#include "loopback/loopback_transport.h"
+#include "loopback/network.h"
+#include "loopback/stream.h"
 
 namespace fusewire::transport {
 namespace {

@@ -14,7 +14,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/base/unique_function.h"
 #include "fusewire/reactor/reactor.h"
-#include "fusewire/transport/loopback/loopback_faults.h"
+#include "loopback/loopback_faults.h"
 
 namespace fusewire::transport {
 

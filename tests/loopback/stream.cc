@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/transport/loopback/stream.h"
+#include "loopback/stream.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -12,7 +12,7 @@ namespace fusewire::transport {
 
 size_t Stream::Room() const {
   size_t limit = faults().send_buffer_bytes;
-  return ended_by_sender_ || silent_ || bytes_on_the_way_ >= limit ? 0 : limit - bytes_on_the_way_;
+  return ended_by_sender_ || silent_ || line_.bytes() >= limit ? 0 : limit - line_.bytes();
 }
 
 void Stream::Send(std::vector<uint8_t> bytes) {
@@ -42,70 +42,83 @@ void Stream::PutWithFaults(std::vector<uint8_t> bytes) {
     bytes[random.Below(bytes.size())] ^= static_cast<uint8_t>(1U << random.Below(8));
   }
   if (random.Chance(how.drop_chance)) return;
-  if (random.Chance(how.duplicate_chance)) Put({0, bytes, Ending::kNone});
-  Put({0, std::move(bytes), Ending::kNone});
+  if (random.Chance(how.duplicate_chance)) Put(bytes, Ending::kNone);
+  Put(std::move(bytes), Ending::kNone);
 }
 
-void Stream::Put(Chunk chunk) {
-  const LoopbackFaults& how = faults();
-  int64_t leaves_ns = std::max(network_->now_ns(), line_free_ns_);
+void Stream::Put(std::vector<uint8_t> bytes, Ending ending) {
+  const int64_t due_ns = line_.Put({0, std::move(bytes), ending}, faults(), network_);
+  network_->At(due_ns, [self = shared_from_this()] { self->Pump(); });
+}
+
+int64_t Line::Put(Chunk chunk, const LoopbackFaults& how, Network* network) {
+  int64_t leaves_ns = std::max(network->now_ns(), free_ns_);
   if (how.bytes_per_second > 0) {
     leaves_ns += static_cast<int64_t>(static_cast<double>(chunk.bytes.size()) /
                                       static_cast<double>(how.bytes_per_second) * static_cast<double>(kSecondNs));
   }
-  line_free_ns_ = leaves_ns;
+  free_ns_ = leaves_ns;
   auto latency_ns = static_cast<int64_t>(
-      network_->random().Between(static_cast<uint64_t>(how.latency_ns_min),
-                                 static_cast<uint64_t>(std::max(how.latency_ns_min, how.latency_ns_max))));
+      network->random().Between(static_cast<uint64_t>(how.latency_ns_min),
+                                static_cast<uint64_t>(std::max(how.latency_ns_min, how.latency_ns_max))));
   chunk.due_ns = last_due_ns_ = std::max(last_due_ns_, leaves_ns + latency_ns);
-  bytes_on_the_way_ += chunk.bytes.size();
-  network_->At(chunk.due_ns, [self = shared_from_this()] { self->Pump(); });
-  on_the_way_.push_back(std::move(chunk));
+  bytes_ += chunk.bytes.size();
+  chunks_.push_back(std::move(chunk));
+  return last_due_ns_;
+}
+
+Line::Chunk Line::Pop() {
+  Chunk chunk = std::move(chunks_.front());
+  chunks_.pop_front();
+  bytes_ -= chunk.bytes.size();
+  return chunk;
+}
+
+void Line::Clear() {
+  chunks_.clear();
+  bytes_ = 0;
+  free_ns_ = 0;
 }
 
 void Stream::Finish() {
   if (ended_by_sender_ || silent_) return;
   ended_by_sender_ = true;
-  Put({0, {}, Ending::kFinished});
+  Put({}, Ending::kFinished);
 }
 
 void Stream::Reset(bool at_once) {
   if (arrived_ending_ != Ending::kNone) return;
   if (at_once || lost_) {
-    on_the_way_.clear();
-    bytes_on_the_way_ = 0;
-    line_free_ns_ = 0;
+    line_.Clear();
     lost_ = false;
-  } else if (ended_by_sender_ && !on_the_way_.empty()) {
+  } else if (ended_by_sender_ && !line_.empty()) {
     return;  // the end is in flight already
   }
   ended_by_sender_ = true;
-  Put({0, {}, Ending::kReset});
+  Put({}, Ending::kReset);
 }
 
 // ---- the path ----
 
 void Stream::Pump() {
-  size_t before = bytes_on_the_way_;
+  size_t before = line_.bytes();
   bool arrived = false;
   while (ArriveOne()) arrived = true;
-  if (bytes_on_the_way_ < before && on_room_) on_room_();
+  if (line_.bytes() < before && on_room_) on_room_();
   if (arrived && on_readable_) on_readable_();
 }
 
 bool Stream::ArriveOne() {
-  if (on_the_way_.empty() || on_the_way_.front().due_ns > network_->now_ns()) return false;
+  if (!line_.IsDue(network_->now_ns())) return false;
   const LoopbackFaults& how = faults();
   if (how.clogged || lost_) return false;
   if (how.lost || to_->fate == Host::Fate::kSilent) {
     Lose();
     return false;
   }
-  bool full = readable_ > 0 && readable_ + on_the_way_.front().bytes.size() > how.receive_buffer_bytes;
+  bool full = readable() > 0 && readable() + line_.front().bytes.size() > how.receive_buffer_bytes;
   if (full) return false;
-  Chunk chunk = std::move(on_the_way_.front());
-  on_the_way_.pop_front();
-  bytes_on_the_way_ -= chunk.bytes.size();
+  Line::Chunk chunk = line_.Pop();
   network_->AddToFingerprint(chunk.bytes.size() ^ (chunk.bytes.empty() ? 256U : chunk.bytes[0]));
   if (deaf_ || to_->fate == Host::Fate::kAnswersForTheDead) {
     if (!chunk.bytes.empty()) AnswerWithReset();
@@ -114,8 +127,7 @@ bool Stream::ArriveOne() {
   if (chunk.ending != Ending::kNone) {
     arrived_ending_ = chunk.ending;
   } else {
-    readable_ += chunk.bytes.size();
-    received_.push_back(std::move(chunk.bytes));
+    received_.Push(std::move(chunk.bytes));
   }
   return true;
 }
@@ -124,7 +136,7 @@ bool Stream::ArriveOne() {
 void Stream::Lose() {
   lost_ = true;
   network_->At(network_->now_ns() + faults().user_timeout_ns, [self = shared_from_this()] {
-    if (!self->lost_ || self->bytes_on_the_way_ == 0) return;
+    if (!self->lost_ || self->line_.bytes() == 0) return;
     self->failure_ = Status::FromErrno(Code::kUnavailable, "send", ETIMEDOUT);
     if (self->on_room_) self->on_room_();
   });
@@ -136,7 +148,7 @@ void Stream::AnswerWithReset() {
 }
 
 void Stream::AnswerForTheDead() {
-  if (lost_ && bytes_on_the_way_ > 0) {
+  if (lost_ && line_.bytes() > 0) {
     // The sender's retransmissions get their answer now.
     // shared_ptr: the other direction may have been let go by both ends.
     if (std::shared_ptr<Stream> reverse = reverse_.lock()) reverse->Reset(true);
@@ -148,27 +160,41 @@ void Stream::AnswerForTheDead() {
 // ---- the receiver's end ----
 
 void Stream::Read(Bytes into) {
-  FUSEWIRE_CHECK(into.size <= readable_);
-  readable_ -= into.size;
-  while (!into.empty()) {
-    const std::vector<uint8_t>& first = received_.front();
-    size_t part = std::min(into.size, first.size() - read_of_first_);
-    std::copy_n(first.data() + read_of_first_, part, into.data);
-    into = into.From(part);
-    read_of_first_ += part;
-    if (read_of_first_ == first.size()) {
-      received_.pop_front();
-      read_of_first_ = 0;
-    }
-  }
+  received_.Read(into);
   Pump();  // there is room again
 }
 
 void Stream::StopReading() {
   deaf_ = true;
-  received_.clear();
-  readable_ = 0;
+  received_.Clear();
   Pump();
+}
+
+void ReceiveBuffer::Push(std::vector<uint8_t> bytes) {
+  size_ += bytes.size();
+  pieces_.push_back(std::move(bytes));
+}
+
+void ReceiveBuffer::Clear() {
+  pieces_.clear();
+  read_of_first_ = 0;
+  size_ = 0;
+}
+
+void ReceiveBuffer::Read(Bytes into) {
+  FUSEWIRE_CHECK(into.size <= size_);
+  size_ -= into.size;
+  while (!into.empty()) {
+    const std::vector<uint8_t>& first = pieces_.front();
+    size_t part = std::min(into.size, first.size() - read_of_first_);
+    std::copy_n(first.data() + read_of_first_, part, into.data);
+    into = into.From(part);
+    read_of_first_ += part;
+    if (read_of_first_ == first.size()) {
+      pieces_.pop_front();
+      read_of_first_ = 0;
+    }
+  }
 }
 
 // ---- all of them ----

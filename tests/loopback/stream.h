@@ -12,14 +12,58 @@
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
 #include "fusewire/base/unique_function.h"
-#include "fusewire/transport/loopback/network.h"
+#include "loopback/network.h"
 
 namespace fusewire::transport {
+
+// How a stream ends for its receiver.
+enum class StreamEnding { kNone, kFinished, kReset };
+
+// The chunks on the way: each leaves when the line is free, is due some latency later, and never overtakes another.
+class Line {
+ public:
+  struct Chunk {
+    int64_t due_ns = 0;
+    std::vector<uint8_t> bytes;
+    StreamEnding ending = StreamEnding::kNone;
+  };
+
+  // Returns when it is due.
+  int64_t Put(Chunk chunk, const LoopbackFaults& how, Network* network);
+  bool IsDue(int64_t now_ns) const { return !chunks_.empty() && chunks_.front().due_ns <= now_ns; }
+  const Chunk& front() const { return chunks_.front(); }
+  Chunk Pop();
+  // What was on the way is lost.
+  void Clear();
+  bool empty() const { return chunks_.empty(); }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  std::deque<Chunk> chunks_;
+  size_t bytes_ = 0;
+  int64_t last_due_ns_ = 0;
+  int64_t free_ns_ = 0;
+};
+
+// Bytes that have arrived and that nobody has read yet.
+class ReceiveBuffer {
+ public:
+  void Push(std::vector<uint8_t> bytes);
+  // Fills all of `into`, whose size is at most size().
+  void Read(Bytes into);
+  void Clear();
+  size_t size() const { return size_; }
+
+ private:
+  std::deque<std::vector<uint8_t>> pieces_;
+  size_t read_of_first_ = 0;
+  size_t size_ = 0;
+};
 
 // shared_ptr from this: a pending event may outlive both ends.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
-  enum class Ending { kNone, kFinished, kReset };
+  using Ending = StreamEnding;
 
   Stream(Network* network, Host* from, Host* to) : network_(network), from_(from), to_(to) {}
   void set_reverse(const std::weak_ptr<Stream>& reverse) { reverse_ = reverse; }
@@ -39,11 +83,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
   const Status& failure() const { return failure_; }
 
   // The receiver's end.
-  size_t readable() const { return readable_; }
+  size_t readable() const { return received_.size(); }
   // Fills all of `into`, whose size is at most readable().
   void Read(Bytes into);
   // Not kNone: the end has arrived, and all bytes before it have been read.
-  Ending ending() const { return readable_ == 0 ? arrived_ending_ : Ending::kNone; }
+  Ending ending() const { return readable() == 0 ? arrived_ending_ : Ending::kNone; }
   // Bytes that arrive from now on are answered with a reset.
   void StopReading();
 
@@ -57,13 +101,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void AnswerForTheDead();
 
  private:
-  struct Chunk {
-    int64_t due_ns = 0;
-    std::vector<uint8_t> bytes;
-    Ending ending = Ending::kNone;
-  };
-
-  void Put(Chunk chunk);
+  void Put(std::vector<uint8_t> bytes, Ending ending);
   void PutWithFaults(std::vector<uint8_t> bytes);
   bool ArriveOne();
   void Lose();
@@ -73,18 +111,13 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Host* const from_;
   Host* const to_;
   std::weak_ptr<Stream> reverse_;
-  std::deque<Chunk> on_the_way_;
-  size_t bytes_on_the_way_ = 0;
-  int64_t last_due_ns_ = 0;
-  int64_t line_free_ns_ = 0;
+  Line line_;
   bool ended_by_sender_ = false;
   bool silent_ = false;
   bool deaf_ = false;  // the receiver has closed
   bool lost_ = false;  // bytes were lost: nothing arrives any more
   Status failure_;
-  std::deque<std::vector<uint8_t>> received_;
-  size_t read_of_first_ = 0;  // bytes of received_.front() that have been read
-  size_t readable_ = 0;
+  ReceiveBuffer received_;
   Ending arrived_ending_ = Ending::kNone;
   UniqueFunction<void()> on_room_, on_readable_;
 };

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/transport/loopback/network.h"
+#include "loopback/network.h"
 
 #include <algorithm>
 

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "fusewire/transport/loopback/network.h"
-#include "fusewire/transport/loopback/stream.h"
 #include "fusewire/transport/transport.h"
+#include "loopback/network.h"
+#include "loopback/stream.h"
 
 namespace fusewire::transport {
 
