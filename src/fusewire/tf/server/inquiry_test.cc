@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/observe/watch.h"
 #include "fusewire/tf/peer/grpc_test.h"
 #include "fusewire/tf/peer/world_test.h"
 
