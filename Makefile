@@ -1,7 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 # Short names for the scripts in tools/*.sh. Each target first installs what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help deps demo demo-wire quick test test-all asan tsan fuzz bench soak site wheel test-wheel lint format clean
+.PHONY: help deps demo demo-wire quick test test-all asan tsan fuzz bench soak site wheel test-wheel image lint format \
+  clean
 
 SUITE ?= core
 PHASES ?=
@@ -50,6 +51,9 @@ wheel:  ## build the wheel with a plug-in for each TensorFlow from 2.15 on, and 
 
 test-wheel:  ## train over each protocol with that wheel, in a fresh environment for each TensorFlow
 	@tools/test_wheel.sh $(TENSORFLOW)
+
+image:  ## build the image of deploy/Dockerfile, where docker, podman or buildah works
+	@tools/image.sh
 
 site:  ## build the documentation as a site, in build/site
 	@tools/lint.sh site

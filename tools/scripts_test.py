@@ -438,6 +438,38 @@ class HouseTest(ScriptTest):
         self.assertRegex(output, r"circles of more than 2 \| \d+ \| 1 \|")
 
 
+class ImageTest(ScriptTest):
+    """tools/image.sh with builders that only write down how they are called."""
+
+    def build(self, **builders):
+        """builders: name=exit code of its `info`. Returns the exit code, what it says, and the calls of `build`."""
+        folder = self.folder / "builders"
+        folder.mkdir()
+        for name in ("docker", "podman", "buildah"):
+            status = builders.get(name, 127)
+            answer = f"[ $1 != info ] || {{ echo no daemon >&2; exit {status}; }}"
+            (folder / name).write_text(f'#!/bin/sh\n{answer}\necho "{name} $*" >>{folder}/calls\n')
+            (folder / name).chmod(0o755)
+        environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"}
+        words = ["tools/image.sh", "--tf", "2.21.0", "--name", "mine:1"]
+        done = subprocess.run(
+            words, cwd=TOOLS.parent, env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+        calls = folder / "calls"
+        return done.returncode, done.stdout + done.stderr, calls.read_text() if calls.exists() else ""
+
+    def test_the_first_builder_that_answers_builds(self):
+        status, _, calls = self.build(docker=1, podman=0, buildah=0)
+        self.assertEqual(status, 0)
+        self.assertEqual(calls, "podman build -f deploy/Dockerfile -t mine:1 --build-arg TENSORFLOW=2.21.0 .\n")
+
+    def test_without_one_it_says_why_and_what_to_do(self):
+        status, said, calls = self.build(docker=1)
+        self.assertEqual((status, calls), (3, ""))
+        self.assertIn("docker does not answer: no daemon", said)
+        self.assertIn("Fix: install one of them", said)
+
+
 class TensorflowVersionTest(ScriptTest):
     def version(self, *arguments):
         words = ["bash", TOOLS / "tensorflow_version.sh", *arguments]

@@ -43,7 +43,7 @@ def follow(page: pathlib.Path, folder: pathlib.Path) -> list[str]:
 
 
 def losses(said: str) -> list[float]:
-    return [float(loss) for loss in re.findall(r"^worker:0 \| step \d+: loss (\S+)$", said, re.MULTILINE)]
+    return [float(loss) for loss in re.findall(r"^worker:0 \| step \d+: loss (\S+), \d+ steps/s$", said, re.MULTILINE)]
 
 
 def test_the_quick_start_trains_over_both_protocols(tmp_path):
