@@ -1,13 +1,16 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""`fusewire explain TOPIC`: the pages of docs/, which the package has with it. Messages end with such a command."""
+"""`fusewire explain TOPIC`: the pages of docs/, which the package has with it. Messages end with such a command.
+`fusewire settings`: all settings, and their values here."""
 
 import argparse
 import difflib
+import os
 import pathlib
 import re
 import sys
+import textwrap
 
-from fusewire import cli
+from fusewire import cli, settings
 from fusewire.pages import heading
 
 PAGES = pathlib.Path(__file__).parent / "_docs"
@@ -23,6 +26,29 @@ def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     )
     parser.add_argument("topic", nargs="?", metavar="TOPIC", help="a page, run, or a part of it: run#the-ports")
     parser.set_defaults(call=call)
+    parser = verbs.add_parser(
+        "settings",
+        help="prints all settings, their meaning and their values here",
+        description="Prints each setting with its value in this shell, its default and its meaning.",
+    )
+    parser.add_argument("word", nargs="?", default="", metavar="WORD", help="only settings that contain this word")
+    parser.set_defaults(call=print_settings)
+
+
+def print_settings(options: argparse.Namespace) -> int:
+    found = [each for each in settings.SETTINGS if options.word.lower() in f"{each.names} {each.meaning}".lower()]
+    for setting in found:
+        value, origin = setting.value(os.environ)
+        default = setting.default or "none"
+        print(
+            f"{setting.name} = {value or 'none'}" + ("" if origin == "default" else f"   set by {origin}; {default=!s}")
+        )
+        also = f" Also read as {setting.predecessor}." if setting.predecessor else ""
+        meaning = f"{setting.meaning}.{also} Read {setting.where}.".replace("`", "")
+        print(textwrap.fill(meaning, 100, initial_indent="    ", subsequent_indent="    "))
+    if not found:
+        print(f"fusewire settings: no setting contains {options.word}. Fix: fusewire settings", file=sys.stderr)
+    return 0 if found else cli.USAGE_ERROR
 
 
 def call(options: argparse.Namespace) -> int:

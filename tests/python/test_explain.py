@@ -5,7 +5,7 @@ import pytest
 from conftest import ROOT
 
 from fusewire import __main__ as main
-from fusewire import explain, pages
+from fusewire import explain, pages, settings
 from fusewire.cli import USAGE_ERROR
 
 pytestmark = pytest.mark.once
@@ -58,3 +58,22 @@ def test_without_a_topic_it_lists_the_pages(capsys):
 def test_a_mistyped_topic_suggests_the_right_one(capsys, topic, said):
     assert main.main(["explain", topic]) == USAGE_ERROR
     assert capsys.readouterr().err == f"fusewire explain: {said}\n"
+
+
+def test_settings_are_listed_with_their_values_here(capsys, monkeypatch):
+    monkeypatch.setenv("FUSEWIRE_TRANSPORT", "tcp")
+    monkeypatch.setenv("FUSEWIRE_SECRET", "sixteen letters and more")
+    assert main.main(["settings"]) == 0
+    said = capsys.readouterr().out
+    assert [line.split()[0] for line in said.splitlines() if not line.startswith(" ")] == [
+        setting.name for setting in settings.SETTINGS
+    ]
+    assert "FUSEWIRE_TRANSPORT = tcp   set by FUSEWIRE_TRANSPORT; default=auto\n" in said
+    assert "sixteen letters" not in said
+
+
+def test_settings_of_a_word(capsys):
+    assert main.main(["settings", "checksum"]) == 0
+    assert "FUSEWIRE_CHECKSUM = " in capsys.readouterr().out
+    assert main.main(["settings", "xyzzy"]) == USAGE_ERROR
+    assert capsys.readouterr().err == "fusewire settings: no setting contains xyzzy. Fix: fusewire settings\n"
