@@ -67,7 +67,7 @@ def test_a_file_that_others_can_reach_is_refused(file, mode, why):
     with pytest.raises(ValueError, match=r"FUSEWIRE_SECRET_FILE, .*/secret: ") as told:
         read(file(mode=mode))
     assert why in str(told.value)
-    assert "docs/trust.md#the-secret" in str(told.value)
+    assert "fusewire explain trust#the-secret" in str(told.value)
     assert "sesame" not in str(told.value)
 
 

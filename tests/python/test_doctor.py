@@ -109,7 +109,7 @@ def test_switched_off(fusewire_command):
         "status": "warn",
         "value": "FUSEWIRE_DISABLE is set: grpc++ means plain gRPC",
         "fix": "unset FUSEWIRE_DISABLE",
-        "page": "docs/problems/doctor.md#switch",
+        "page": "fusewire explain doctor#switch",
     }
     assert checks["self-test"]["status"] == "note"
 
@@ -260,7 +260,7 @@ def test_a_bad_secret_in_the_report(fusewire_command):
     check = report_of(fusewire_command("doctor", "--json", FUSEWIRE_SECRET="hush"))["secret"]
     assert check["status"] == "FAIL"
     assert check["value"] == "FUSEWIRE_SECRET: it has fewer than 16 bytes: no task starts with it"
-    assert check["page"] == "docs/problems/doctor.md#secret"
+    assert check["page"] == "fusewire explain doctor#secret"
 
 
 def test_settings_with_their_origin():

@@ -216,8 +216,8 @@ WireProfiler::~WireProfiler() { (void)Stop(); }
 TfStatus WireProfiler::Start() {
   if (!StartWireRecord())
     return absl::UnavailableError(
-        "fusewire: another profile is being taken in this process; next: wait for its end; see "
-        "docs/profiling.md#profiling");
+        "fusewire: another profile is being taken in this process; next: wait for its end; see: "
+        "fusewire explain profiling#profiling");
   is_started_ = true;
   return TfStatus();
 }

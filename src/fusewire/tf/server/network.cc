@@ -210,8 +210,8 @@ std::map<std::string, std::string> ReadEndpointMap(const std::string& folder) {
   if (!has_read) return {};
   std::map<std::string, std::string> endpoints = ParseEndpointMap(text, &bad);
   if (!bad.empty()) {
-    FUSEWIRE_LOG(kWarn, "%s/%s: left out what is not host:port=host:port: %s; see %s", where.c_str(), kName,
-                 bad.c_str(), "docs/problems/doctor.md#endpoint-map");
+    FUSEWIRE_LOG(kWarn, "%s/%s: left out what is not host:port=host:port: %s; see: %s", where.c_str(), kName,
+                 bad.c_str(), "fusewire explain doctor#endpoint-map");
   }
   if (!has_told.exchange(true)) {
     FUSEWIRE_LOG(kWarn, "%s/%s says where the data ports of %zu tasks are; see: fusewire explain doctor#endpoint-map",

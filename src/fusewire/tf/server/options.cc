@@ -42,9 +42,9 @@ int64_t ReadNumber(std::initializer_list<const char*> names, int64_t fallback, i
   char* end = nullptr;
   long long number = std::strtoll(value, &end, 10);
   if (*end != '\0' || number < least || number > most) {
-    FUSEWIRE_LOG(kWarn, "%s is \"%s\": a number from %lld to %lld is expected; the default %lld holds; see %s", name,
+    FUSEWIRE_LOG(kWarn, "%s is \"%s\": a number from %lld to %lld is expected; the default %lld holds; see: %s", name,
                  value, static_cast<long long>(least), static_cast<long long>(most), static_cast<long long>(fallback),
-                 "docs/settings.md#the-table");
+                 "fusewire explain settings#the-table");
     return fallback;
   }
   return number;
@@ -60,8 +60,8 @@ bool ReadSwitch(std::initializer_list<const char*> names, bool fallback) {
   for (const char* no : {"0", "false", "False", "FALSE", "no", "off"}) {
     if (std::strcmp(value, no) == 0) return false;
   }
-  FUSEWIRE_LOG(kWarn, "%s is \"%s\": 1 or 0 is expected; the default %d holds; see %s", name, value, fallback ? 1 : 0,
-               "docs/settings.md#the-table");
+  FUSEWIRE_LOG(kWarn, "%s is \"%s\": 1 or 0 is expected; the default %d holds; see: %s", name, value, fallback ? 1 : 0,
+               "fusewire explain settings#the-table");
   return fallback;
 }
 
@@ -75,8 +75,8 @@ task::TransportChoice ReadWire() {
   task::TransportChoice wire = task::TransportChoice::kAuto;
   if (!value.empty() && !task::TransportChoiceOf(value, &wire)) {
     FUSEWIRE_LOG(kWarn,
-                 "FUSEWIRE_TRANSPORT is \"%s\": auto, tcp, shm or ucx is expected; the default auto holds; see %s",
-                 value.c_str(), "docs/settings.md#the-table");
+                 "FUSEWIRE_TRANSPORT is \"%s\": auto, tcp, shm or ucx is expected; the default auto holds; see: %s",
+                 value.c_str(), "fusewire explain settings#the-table");
   }
   return wire;
 }
@@ -85,8 +85,8 @@ task::TransportChoice ReadWire() {
 observe::Place ReadStatusPlace(const std::string& secret) {
   const Result<observe::Place> read = observe::ReadPlace(ReadText("FUSEWIRE_STATUS"), secret);
   if (read.ok()) return read.value();
-  FUSEWIRE_LOG(kWarn, "FUSEWIRE_STATUS: %s; see %s", read.status().ToString().c_str(),
-               "docs/seeing.md#the-status-port");
+  FUSEWIRE_LOG(kWarn, "FUSEWIRE_STATUS: %s; see: %s", read.status().ToString().c_str(),
+               "fusewire explain seeing#the-status-port");
   observe::Place place;
   place.is_off = read.status().code() == Code::kRefused;
   return place;

@@ -163,8 +163,8 @@ void RemoteWorker::DeleteWorkerSessionAsync(CallOptions* opts, const tensorflow:
                                                    [posted](const TfStatus&) {});
   done(absl::UnavailableError(
       absl::StrCat(ways_.side->target(),
-                   " is lost: the session is closed without it, and ends there if it comes back; see "
-                   "docs/problems/incarnation-mismatch.md#a-task-has-restarted")));
+                   " is lost: the session is closed without it, and ends there if it comes back; see: "
+                   "fusewire explain incarnation-mismatch#a-task-has-restarted")));
 }
 
 void RemoteWorker::RecvTensorAsync(CallOptions* opts, const tensorflow::RecvTensorRequest* request,

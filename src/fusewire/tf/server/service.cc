@@ -44,8 +44,8 @@ void Answer(rpc::Reply reply, const TfStatus& status, const google::protobuf::Me
   AppendTfStatus(status, &head);
   if (status.ok() && response != nullptr && !AppendProto(*response, &head, &body)) {
     head.clear();
-    AppendTfStatus(absl::InternalError("an answer of more than protobuf can carry (2 GiB); see "
-                                       "docs/problems/tensors-over-2-gib.md#tensors-over-2-gib"),
+    AppendTfStatus(absl::InternalError("an answer of more than protobuf can carry (2 GiB); see: "
+                                       "fusewire explain tensors-over-2-gib#tensors-over-2-gib"),
                    &head);
   }
   reply.Send(Status::Ok(), head, std::move(body));

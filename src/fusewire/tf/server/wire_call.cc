@@ -23,8 +23,8 @@ WireCall::WireCall(ChannelPtr channel, MethodNumber number, const char* name, te
 void WireCall::Start(const google::protobuf::MessageLite& request) {
   if (!AppendProto(request, &text_, &body)) {
     done_(absl::InvalidArgumentError(absl::StrCat("a request of ", request.ByteSizeLong(),
-                                                  " bytes is more than protobuf can carry (2 GiB); see ",
-                                                  "docs/problems/tensors-over-2-gib.md#tensors-over-2-gib")));
+                                                  " bytes is more than protobuf can carry (2 GiB); see: ",
+                                                  "fusewire explain tensors-over-2-gib#tensors-over-2-gib")));
     delete this;
     return;
   }
