@@ -220,9 +220,10 @@ bool ArenaLane::Serve(const TurnJob& job, Arena* arena, Agreement* agreement) {
       return true;
     }
   }
+  // Not that of a call before, which has returned: who declines waits, too.
+  arena->SetCancel(status.ok() && job.is_here ? operation->cancel : nullptr);
   if (status.ok()) {
     const ArenaCounts before = arena->counts();
-    arena->SetCancel(job.is_here ? operation->cancel : nullptr);
     status = Execute(arena, operation, job.deadline_ns);
     const bool met = arena->counts().meetings != before.meetings;
     if (status.ok() || arena->counts().differences != before.differences) {
