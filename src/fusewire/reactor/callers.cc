@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/reactor/cpus.h"
 #include "fusewire/reactor/current_home.h"
 
 namespace fusewire::reactor {

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "fusewire/reactor/process_limits.h"
 
@@ -68,6 +69,16 @@ int MachineCpuCount() {
   const int present = CountCpus(list);
   // Those that are online will not do: some C libraries (glibc 2.34) count those of the affinity mask for it.
   return present > 0 ? present : static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_CONF)));
+}
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("isb" ::: "memory");  // waits some tens of cycles; `yield` does nothing on most processors
+#else
+  std::this_thread::yield();
+#endif
 }
 
 Status PinThisThread(int cpu) {

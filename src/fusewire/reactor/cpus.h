@@ -19,6 +19,8 @@ int UsableCpuCount();
 int MachineCpuCount();
 // Of a list as the kernel writes it: "0-3,8". 0 for what is none.
 int CountCpus(const std::string& list);
+// Between two looks at memory that another thread writes.
+void Pause();
 // Pins the calling thread. Not allowed, or no such processor: a Status that says so, and the thread stays as it is.
 Status PinThisThread(int cpu);
 

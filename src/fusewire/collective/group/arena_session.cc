@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/collective/group/group_operation.h"
 
 namespace fusewire::collective {
 
