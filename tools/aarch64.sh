@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-# Cross-compiles everything but TensorFlow's plug-in for aarch64, for tests under qemu-user. Afterwards
-# build/aarch64-root/usr/bin/python is a Python of that architecture which has the package; ctest --preset aarch64 runs
-# the unit tests, and a single program runs with: qemu-aarch64 -L build/aarch64-root build/aarch64/bin/NAME
+# Cross-compiles the library, the Python package and the tests fusewire_NAME_tests for aarch64, to be run under
+# qemu-user: tools/aarch64.sh [NAME...]. Afterwards
+# build/aarch64-root/usr/bin/python is a Python of that architecture which has the package, and a program runs with:
+#   qemu-aarch64 -L build/aarch64-root build/aarch64/bin/NAME
 # What Debian's cross compiler does not bring is in build/aarch64-root: Debian's packages for arm64, unpacked, and
 # GoogleTest. The machine's own packages, and what apt knows of them, stay as they are.
 set -eEuo pipefail
@@ -65,6 +66,8 @@ if [ "$(cat "$root/made-by" 2>/dev/null)" != "$wanted" ]; then
   trap - ERR
   echo "$wanted" >"$root/made-by"
 fi
-tools/build.sh aarch64
+targets=(--target fusewire_shared --target fusewire_python)
+for name in "$@"; do targets+=(--target "fusewire_${name}_tests"); done
+tools/build.sh aarch64 "${targets[@]}"
 CMAKE_INSTALL_MODE=ABS_SYMLINK_OR_COPY cmake --install build/aarch64 --component python \
   --prefix "$root/usr/lib/python3/dist-packages" >build/logs/aarch64-install.log
