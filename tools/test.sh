@@ -20,6 +20,8 @@
 #   tf-tsan  the same tests under clang's ThreadSanitizer; the rooms are compiled as for tsan
 #   torch  backend="fusewire" with each PyTorch of tools/torch-*.lock, an environment of 5 GB each
 #   jax    fusewire.jax with each JAX of tools/jax-*.lock, an environment of 0.5 GB each
+#   aarch64  the unit and conformance tests and those of fusewire.p2p and fusewire.collective, cross-compiled and under
+#          qemu-user; without those of tools/aarch64-left-out.txt. No turn of CI has it
 # With CI_TURN, a number, phase tf runs one half of its test files with each TensorFlow, and phases torch and jax run
 # with one PyTorch and one JAX: the other half and the other ones are another turn's.
 # Each phase writes its full output to build/logs/PHASE-test.log. A few tests whose expectations were not met
@@ -30,7 +32,7 @@ cd "$(dirname "$0")/.."
 source tools/tensorflow_locks.sh
 
 test_phases=(dev smoke)
-rest_phases=(slow asan tsan fuzz bench torch jax tf tf-asan tf-tsan)
+rest_phases=(slow asan tsan fuzz bench torch jax tf tf-asan tf-tsan aarch64)
 smoked=no
 [ -z "${CI_TURN:-}" ] || smoked=yes  # .ci/run has run them before
 phases=()
@@ -48,7 +50,7 @@ groups=(build test)
 for phase in "${phases[@]}"; do
   case $phase in
     dev | slow | asan | tsan | fuzz | torch | jax) ;;
-    bench) groups+=(bench) ;;
+    bench | aarch64) groups+=("$phase") ;;
     tf) groups+=(tensorflow) ;;
     smoke)
       for version in $(tensorflow_versions); do groups+=("tensorflow-$version"); done
@@ -149,6 +151,7 @@ build_phase() {
     smoke | tf) build_for_tensorflow "$phase" ;;
     tf-asan | tf-tsan) tools/build.sh "$phase" --target fusewire_tf_tests ;;
     torch | jax) tools/build.sh torch --target fusewire_python ;;
+    aarch64) tools/aarch64.sh "${aarch64_tests[@]}" ;;
     fuzz) tools/build.sh fuzz -- "-DFUSEWIRE_FUZZ_RUNS=${FUSEWIRE_FUZZ_RUNS:-1000000}" ;;
     bench)
       tools/build.sh bench --target bench_programs --target bench_collective_programs --target bench_p2p_programs \
@@ -263,6 +266,32 @@ run_plugin_sanitized() {
   say_result "$phase" "$xml" "$start"
 }
 
+aarch64_tests=(base wire buffer observe reactor transport pipe task rpc p2p collective mpi conformance)
+left_out_under_qemu() { sed 's/ *#.*//; /^$/d' tools/aarch64-left-out.txt; }
+
+# Each program at once: under qemu it takes longer to start one than to run most of its tests.
+run_aarch64() {
+  local name xml start=$SECONDS without tests
+  await_build aarch64 || true
+  without=$(left_out_under_qemu | grep -v :: | paste -s -d :)
+  for name in "${aarch64_tests[@]}"; do
+    xml=$PWD/build/logs/aarch64-$name-test.xml
+    results+=("aarch64-$name-test.xml")
+    rm -f "$xml"
+    timeout -k 10 600 qemu-aarch64 -L build/aarch64-root "build/aarch64/bin/fusewire_${name}_tests" \
+      --gtest_filter="-$without" --gtest_output="xml:$xml" >"build/logs/aarch64-$name-test.log" 2>&1 || true
+    say_result "aarch64-$name" "$xml" "$start"
+    start=$SECONDS
+  done
+  mapfile -t tests < <(left_out_under_qemu | grep :: | sed 's/^/--deselect=/')
+  tests=("$PWD/build/aarch64-root/usr/bin/python" -m pytest tests/python/test_{native,p2p,collective}.py "${tests[@]}")
+  results+=(aarch64-python-test.xml)
+  rm -f build/logs/aarch64-python-test.xml
+  run_tests aarch64-python test 1200 "${tests[@]}"
+  second_try aarch64-python "${tests[@]}" --last-failed
+  say_result aarch64-python build/logs/aarch64-python-test.xml "$start"
+}
+
 run_phase() {
   local phase=$1 start wrapper=() test_arguments=() tests=()
   results+=("$phase-test.xml")
@@ -289,6 +318,7 @@ for i in "${!phases[@]}"; do
     smoke | tf) run_tensorflow "$phase" ;;
     torch | jax) run_framework "$phase" "$next" ;;
     tf-asan | tf-tsan) run_plugin_sanitized "$phase" "$next" ;;
+    aarch64) run_aarch64 ;;
     *) run_phase "$phase" "$next" ;;
   esac
 done

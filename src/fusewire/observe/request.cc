@@ -80,7 +80,7 @@ Refusal ReadHeader(std::string_view line, Request* request, bool* has_host) {
     return {400, "a header line has no name before a colon"};
   const std::string name = Lower(line.substr(0, colon));
   const std::string_view value = Trim(line.substr(colon + 1));
-  const auto is_text = [](char letter) { return letter == '\t' || (letter >= ' ' && letter != 0x7f) || letter < 0; };
+  const auto is_text = [](unsigned char letter) { return letter == '\t' || (letter >= ' ' && letter != 0x7f); };
   if (!std::all_of(value.begin(), value.end(), is_text)) return {400, "header " + name + " has a control character"};
   if (name == "host") {
     if (*has_host) return {400, "two Host headers"};

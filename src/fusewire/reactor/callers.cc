@@ -6,6 +6,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/reactor/home.h"
+#include "fusewire/reactor/process_limits.h"
 
 namespace fusewire::reactor {
 namespace {

@@ -26,14 +26,6 @@ constexpr int kYieldsPerSpin = 4;
 
 }  // namespace
 
-void Pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#else
-  std::this_thread::yield();
-#endif
-}
-
 int TimeoutMs(int64_t now_ns, int64_t until_ns) {
   if (until_ns == kForeverNs) return -1;
   if (until_ns <= now_ns) return 0;

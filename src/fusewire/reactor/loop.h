@@ -22,8 +22,6 @@ namespace fusewire::reactor {
 
 // Rounded up: waking early would turn the loop for nothing.
 int TimeoutMs(int64_t now_ns, int64_t until_ns);
-// Between two looks at memory that another thread writes.
-void Pause();
 
 class Loop {
  public:

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "fusewire/base/status.h"
@@ -37,6 +38,16 @@ int UsableCpuCount();
 int MachineCpuCount();
 // Of a list as the kernel writes it: "0-3,8". 0 for what is none.
 int CountCpus(const std::string& list);
+// Between two looks at memory that another thread writes.
+inline void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("isb" ::: "memory");  // waits some tens of cycles; `yield` does nothing on most processors
+#else
+  std::this_thread::yield();
+#endif
+}
 // Pins the calling thread. Not allowed, or no such processor: a Status that says so, and the thread stays as it is.
 Status PinThisThread(int cpu);
 

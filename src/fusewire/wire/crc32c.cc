@@ -7,6 +7,9 @@
 
 #if defined(__x86_64__)
 #include <nmmintrin.h>
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 namespace fusewire::wire {
@@ -69,6 +72,37 @@ __attribute__((target("sse4.2"))) uint32_t Crc32cByInstruction(ConstBytes bytes,
   }
   for (; left > 0; --left, ++at) rest = _mm_crc32_u8(rest, *at);
   return ~rest;
+}
+
+#elif defined(__aarch64__)
+
+bool HasCrc32cInstruction() {
+  static const bool has = (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
+  return has;
+}
+
+namespace {
+
+// Compilers have different names for these.
+uint32_t AddWord(uint32_t crc, uint64_t word) {
+  __asm__(".arch_extension crc\n\tcrc32cx %w0, %w0, %1" : "+r"(crc) : "r"(word));
+  return crc;
+}
+
+uint32_t AddByte(uint32_t crc, uint8_t byte) {
+  __asm__(".arch_extension crc\n\tcrc32cb %w0, %w0, %w1" : "+r"(crc) : "r"(byte));
+  return crc;
+}
+
+}  // namespace
+
+uint32_t Crc32cByInstruction(ConstBytes bytes, uint32_t seed) {
+  uint32_t crc = ~seed;
+  const uint8_t* at = bytes.data;
+  size_t left = bytes.size;
+  for (; left >= 8; left -= 8, at += 8) crc = AddWord(crc, Load<uint64_t>(at));
+  for (; left > 0; --left, ++at) crc = AddByte(crc, *at);
+  return ~crc;
 }
 
 #else

@@ -25,12 +25,6 @@ constexpr int64_t kDeathLookNs = 50 * kMillisecondNs;
 // A process that ends can't be read a little before its life line says so.
 constexpr int64_t kEndingNs = 200 * kMillisecondNs;
 
-void Relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
 }  // namespace
 
 ArenaCall ArenaCall::Of(CollectiveKind kind, const Reduction& reduction, int root, uint64_t amount) {
@@ -146,7 +140,7 @@ Status ArenaMeeting::WaitForAll(const ArenaCall& call, int first_missing, int64_
   while (now_ns < spin_until_ns) {
     for (int look = 0; look < 32; ++look) {
       if (AllArrived(&first_missing)) return Status::Ok();
-      Relax();
+      reactor::Pause();
     }
     now_ns = clock->NowNs();
   }

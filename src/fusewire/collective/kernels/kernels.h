@@ -10,6 +10,8 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #include "fusewire/collective/kernels/levels.h"
@@ -85,6 +87,8 @@ struct Half {
     return (Wide)_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 #elif defined(__F16C__)
     return (Wide)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+#elif defined(__aarch64__)
+    return (Wide)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from)));
 #else
     uint16_t halves[kLanes];
     __builtin_memcpy(halves, from, sizeof(halves));
@@ -98,6 +102,8 @@ struct Half {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtps_ph((__m512)wide, _MM_FROUND_TO_NEAREST_INT));
 #elif defined(__F16C__)
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_cvtps_ph((__m256)wide, _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__aarch64__)
+    vst1_u16(to, vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)wide)));
 #else
     uint16_t halves[kLanes];
     for (size_t lane = 0; lane < kLanes; ++lane) halves[lane] = FloatToHalf(wide[lane]);

@@ -108,7 +108,11 @@ bool ShmSender::TakeRoom() {
 }
 
 void ShmSender::TakeBackLoans() {
-  if (unread_count_ > 0) segment_.own().revoked.store(1, std::memory_order_seq_cst);
+  if (unread_count_ == 0) return;
+  segment_.own().revoked.store(1, std::memory_order_relaxed);
+  // What was lent may change from here on, and the peer must not see that first: on aarch64 a plain store may overtake
+  // any store before it, so a fence stands in between.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 }  // namespace fusewire::transport
