@@ -247,3 +247,18 @@ def test_keras_learns_the_same_over_every_protocol_and_from_a_data_service(reque
         assert (stats["calls_out"] > 100) == (protocol != "grpc")
         assert len(losses[-1]) == 3 and losses[-1][-1] < 0.8 * losses[-1][0]
         np.testing.assert_allclose(losses[-1], losses[0], rtol=1e-5, err_msg=f"{protocol} {options}")
+
+
+@pytest.mark.skipif(tf.__version__.startswith("2.15."), reason="Keras 3 is for TensorFlow 2.16 and newer")
+def test_keras_3_learns_the_same_over_every_protocol(tmp_path):
+    """In a loop of its own: Keras 3 has no DatasetCreator, so its fit() works with no ParameterServerStrategy."""
+    losses = {}
+    for protocol in ("grpc", "grpc++", "star_server"):
+        words = ["--ps", 2, "--workers", 1, "--chief", "--protocol", protocol, "keras_ps/keras_3.py", "--epochs", 3]
+        said, stats = run_program(tmp_path, [], "keras_ps/keras_3.py", *words)
+        assert "variables on /job:ps/replica:0/task:0/device:CPU:0 /job:ps/replica:0/task:1/device:CPU:0" in said
+        assert (stats["calls_out"] > 100) == (protocol != "grpc")
+        losses[protocol] = re.findall(r"loss ([\d.e-]+)", said)
+        assert losses[protocol] == losses["grpc"], protocol
+    assert len(losses["grpc"]) == 3
+    assert float(losses["grpc"][-1]) < 0.8 * float(losses["grpc"][0])
