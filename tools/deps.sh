@@ -134,7 +134,7 @@ for group in "${groups[@]}"; do
       ;;
     oneccl) make_oneccl ;;
     site) make_venv .venv-site tools/site.lock ;;
-    partners) make_venv .venv-partners tools/partners.lock --no-deps ;;
+    partners) make_venv .venv-partners tools/partners.lock --no-deps --no-build-isolation ;;
     ray) make_venv .venv-ray tools/ray.lock ;;
     tensorflow-*)
       lock=$(tensorflow_lock "${group#tensorflow-}") || exit 2

@@ -181,31 +181,84 @@ def test_data_service_feeds_a_cluster(run_cluster, protocol):
     assert (output.stats["star_runs_out"] > 0) == protocol.startswith("star")
 
 
-# Keras 2 is part of TensorFlow 2.15; with a newer one it comes from the partners' packages.
-RUN_KERAS = """
+# Runs the program as it stands, with the partners' packages; tells the counters when it ends.
+RUN_PROGRAM = """
 import atexit, json, runpy, sys
 import fusewire
+sys.path[0] = {folder!r}
 sys.path += {path!r}
-atexit.register(lambda: print("STATS", json.dumps({{"calls_out": fusewire.stats()["calls_out"]}}), flush=True))
+names = ("star_runs_out", "calls_out")
+atexit.register(lambda: print("STATS", json.dumps({{name: fusewire.stats()[name] for name in names}}), flush=True))
 sys.argv[0] = {program!r}
 runpy.run_path({program!r}, run_name="__main__")
 """
+CLICK_MODELS = ("DeepFM", "xDeepFM", "DCN", "AutoInt")
+
+
+def run_program(tmp_path: pathlib.Path, path: list[str], program: str, *words: object) -> tuple[str, dict[str, int]]:
+    """Runs `program` of examples/ by `fusewire run` with these words; returns the output and the chief's counters."""
+    whole = ROOT / "examples" / program
+    (tmp_path / "program.py").write_text(RUN_PROGRAM.format(folder=str(whole.parent), path=path, program=str(whole)))
+    words = ["run", *(tmp_path / "program.py" if word == program else word for word in words)]
+    # A sum must not depend on how many threads share it.
+    environment = clean_environment(TF_NUM_INTRAOP_THREADS="1", CUDA_VISIBLE_DEVICES="")
+    ended = warm.run_command(words, tmp_path, environment, RUN_LIMIT_S)
+    said = Done(ended.returncode, ended.stdout, ended.stderr).ok()
+    [stats] = re.findall(r"chief +\| STATS (.*)", said)
+    return said, json.loads(stats)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["estimator/clicks.py", "--steps", 150, "--columns", 6, "--model", name] for name in CLICK_MODELS),
+        ["estimator/ranking.py", "--steps", 100],
+    ],
+    ids=lambda words: words[-1] if "--model" in words else "TensorFlow Ranking",
+)
+def test_estimators_learn_the_same_over_every_protocol(partners, tmp_path, words):
+    """Of DeepCTR and of TensorFlow Ranking, to the last bit. Neither they nor the programs know about us."""
+    losses = {}
+    for protocol in PROTOCOLS:
+        cluster = ["--ps", 2, "--workers", 0, "--chief", "--protocol", protocol]
+        said, stats = run_program(tmp_path, [str(partners)], words[0], *cluster, *words)
+        losses[protocol] = re.findall(r"loss (\S+)", said)
+        assert (stats["calls_out"] > 40) == (protocol != "grpc"), protocol
+        assert (stats["star_runs_out"] > 40) == protocol.startswith("star"), protocol
+    for protocol in PROTOCOLS[1:]:
+        assert losses[protocol] == losses["grpc"], protocol
+    numbers = np.array(losses["grpc"], float)
+    assert len(numbers) == words[2]
+    assert numbers[-20:].mean() < 0.95 * numbers[:20].mean()
 
 
 def test_keras_learns_the_same_over_every_protocol_and_from_a_data_service(request, tmp_path):
+    # Keras 2 is part of TensorFlow 2.15; with a newer one it comes from the partners' packages.
     path = [] if tf.__version__.startswith("2.15.") else [str(request.getfixturevalue("partners"))]
-    program = tmp_path / "program.py"
-    program.write_text(RUN_KERAS.format(path=path, program=str(ROOT / "examples/keras_ps/train.py")))
+    program = "keras_ps/train.py"
     losses = []
     served = ["--data-service", *free_addresses(1)]
     for protocol, options in (("grpc", []), ("grpc++", served), ("star_server", [])):
-        words = ["run", "--ps", 2, "--workers", 1, "--chief", "--protocol", protocol, program, "--epochs", 3, *options]
-        environment = clean_environment(TF_NUM_INTRAOP_THREADS="1", CUDA_VISIBLE_DEVICES="")
-        ended = warm.run_command(words, tmp_path, environment, RUN_LIMIT_S)
-        said = Done(ended.returncode, ended.stdout, ended.stderr).ok()
+        words = ["--ps", 2, "--workers", 1, "--chief", "--protocol", protocol, program, "--epochs", 3, *options]
+        said, stats = run_program(tmp_path, path, program, *words)
         losses.append(np.array(re.findall(r"loss (\S+)", said), float))
         assert "tables on /job:ps/replica:0/task:0/device:CPU:0 /job:ps/replica:0/task:1/device:CPU:0" in said
-        [calls] = re.findall(r'chief +\| STATS {"calls_out": (\d+)}', said)
-        assert (int(calls) > 100) == (protocol != "grpc")
+        assert (stats["calls_out"] > 100) == (protocol != "grpc")
         assert len(losses[-1]) == 3 and losses[-1][-1] < 0.8 * losses[-1][0]
         np.testing.assert_allclose(losses[-1], losses[0], rtol=1e-5, err_msg=f"{protocol} {options}")
+
+
+@pytest.mark.skipif(tf.__version__.startswith("2.15."), reason="Keras 3 is for TensorFlow 2.16 and newer")
+def test_keras_3_learns_the_same_over_every_protocol(tmp_path):
+    """In a loop of its own: Keras 3 has no DatasetCreator, so its fit() works with no ParameterServerStrategy."""
+    losses = {}
+    for protocol in ("grpc", "grpc++", "star_server"):
+        words = ["--ps", 2, "--workers", 1, "--chief", "--protocol", protocol, "keras_ps/keras_3.py", "--epochs", 3]
+        said, stats = run_program(tmp_path, [], "keras_ps/keras_3.py", *words)
+        assert "variables on /job:ps/replica:0/task:0/device:CPU:0 /job:ps/replica:0/task:1/device:CPU:0" in said
+        assert (stats["calls_out"] > 100) == (protocol != "grpc")
+        losses[protocol] = re.findall(r"loss ([\d.e-]+)", said)
+        assert losses[protocol] == losses["grpc"], protocol
+    assert len(losses["grpc"]) == 3
+    assert float(losses["grpc"][-1]) < 0.8 * float(losses["grpc"][0])

@@ -9,7 +9,6 @@ import sys
 import textwrap
 
 import pytest
-from conftest import ROOT
 
 SAY = """
 import sys
@@ -193,70 +192,3 @@ def test_no_program() -> None:
     done = subprocess.run([sys.executable, "-m", "fusewire.torch"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("no program is given. Fix: torchrun")
-
-
-def path_of(package: str) -> str:
-    found = list(ROOT.glob(f".venv-partners/lib/python3*/site-packages/{package}"))
-    if not found:
-        pytest.skip(f"{package} is not installed: tools/deps.sh partners")
-    return str(found[0].parent)
-
-
-ACCELERATE = """
-    import torch, torch.distributed as dist
-    from accelerate import Accelerator
-    from accelerate.utils import gather_object
-
-    torch.manual_seed(1)
-    accelerator = Accelerator(cpu=True)
-    data = torch.utils.data.TensorDataset(torch.randn(64, 8), torch.randn(64, 1))
-    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    model, optimizer, loader = accelerator.prepare(model, optimizer, torch.utils.data.DataLoader(data, batch_size=8))
-    losses = []
-    for inputs, wanted in loader:
-        loss = torch.nn.functional.mse_loss(model(inputs), wanted)
-        accelerator.backward(loss)
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(f"{accelerator.gather(loss).mean().item():.5f}")
-    assert gather_object([accelerator.process_index]) == [0, 1]
-    accelerator.wait_for_everyone()
-    group = dist.distributed_c10d._get_default_group()
-    say(type(group._get_backend(torch.device("cpu"))).__name__, accelerator.state.backend, *losses)
-    accelerator.end_training()
-"""
-
-TRAINER = """
-    import torch, torch.distributed as dist
-    from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments, set_seed
-
-    set_seed(1)
-    config = BertConfig(
-        vocab_size=50, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
-        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-    )
-    words = torch.randint(50, (32, 12))
-    data = [{"input_ids": one, "labels": int(one.sum() % 2)} for one in words]
-    arguments = TrainingArguments(
-        "out", use_cpu=True, max_steps=6, logging_steps=1, per_device_train_batch_size=4, report_to="none",
-        save_strategy="no", eval_strategy="steps", eval_steps=6, disable_tqdm=True,
-    )
-    trainer = Trainer(BertForSequenceClassification(config), arguments, train_dataset=data, eval_dataset=data)
-    trainer.train()
-    log = trainer.state.log_history
-    losses = [f"{float(one[key]):.4f}" for one in log for key in ("loss", "eval_loss") if key in one]
-    group = dist.distributed_c10d._get_default_group()
-    say(type(group._get_backend(torch.device("cpu"))).__name__, dist.get_backend(), *losses)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("package", "program"), [("accelerate", ACCELERATE), ("transformers", TRAINER)])
-def test_framework_that_knows_no_other_names(tmp_path: pathlib.Path, package: str, program: str) -> None:
-    how = {"PYTHONPATH": path_of(package), "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"}
-    stock = said_by(tmp_path, program, over_fusewire=False, **how)
-    assert [one.split()[0] for one in stock] == ["ProcessGroupGloo"] * 2
-    assert len(stock[0].split()) >= 6
-    ours = said_by(tmp_path, program, **how)
-    assert ours == [one.replace("ProcessGroupGloo", "FusewireBackend") for one in stock]
