@@ -35,7 +35,7 @@ bool ReadPort(const std::string& word, uint16_t* port) {
   return number >= 1 && number <= 65535;
 }
 
-constexpr const char* kName = ".endpoint_map";
+constexpr const char* kMapName = ".endpoint_map";
 // Ten thousand tasks with names of a hundred bytes each.
 constexpr size_t kBytesMax = 2 << 20;
 
@@ -54,8 +54,8 @@ bool Read(const std::string& folder, std::string* text, std::string* refused) {
   const transport::Fd directory(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory.valid()) return false;
   // Only regular files: reading a pipe would wait for its writer, and a device may never end.
-  const transport::Fd file(openat(directory.get(), kName, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  const std::string path = folder + "/" + kName;
+  const transport::Fd file(openat(directory.get(), kMapName, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const std::string path = folder + "/" + kMapName;
   if (!file.valid()) {
     if (errno == ELOOP)
       *refused =
@@ -206,16 +206,16 @@ std::map<std::string, std::string> ReadEndpointMap(const std::string& folder) {
   std::string text, refused, bad;
   const bool has_read = Read(where, &text, &refused);
   if (!refused.empty())
-    FUSEWIRE_LOG(kWarn, "%s is left out: %s; see: fusewire explain doctor#endpoint-map", kName, refused.c_str());
+    FUSEWIRE_LOG(kWarn, "%s is left out: %s; see: fusewire explain doctor#endpoint-map", kMapName, refused.c_str());
   if (!has_read) return {};
   std::map<std::string, std::string> endpoints = ParseEndpointMap(text, &bad);
   if (!bad.empty()) {
-    FUSEWIRE_LOG(kWarn, "%s/%s: left out what is not host:port=host:port: %s; see: %s", where.c_str(), kName,
+    FUSEWIRE_LOG(kWarn, "%s/%s: left out what is not host:port=host:port: %s; see: %s", where.c_str(), kMapName,
                  bad.c_str(), "fusewire explain doctor#endpoint-map");
   }
   if (!has_told.exchange(true)) {
     FUSEWIRE_LOG(kWarn, "%s/%s says where the data ports of %zu tasks are; see: fusewire explain doctor#endpoint-map",
-                 where.c_str(), kName, endpoints.size());
+                 where.c_str(), kMapName, endpoints.size());
   }
   return endpoints;
 }

@@ -98,7 +98,7 @@ struct Homes {
   std::map<uint64_t, std::unique_ptr<const StarHome>> by_incarnation FUSEWIRE_GUARDED_BY(mutex);
 };
 
-Homes& All() {
+Homes& AllHomes() {
   static auto* homes = new Homes;
   return *homes;
 }
@@ -151,13 +151,13 @@ TfStatus StarPass::Run(const tensorflow::GraphOptimizationPassOptions& options) 
 }
 
 void RegisterHome(uint64_t device_incarnation, StarHome home) {
-  Homes& homes = All();
+  Homes& homes = AllHomes();
   MutexLock lock(homes.mutex);
   homes.by_incarnation.emplace(device_incarnation, std::make_unique<const StarHome>(std::move(home)));
 }
 
 const StarHome* FindHome(uint64_t device_incarnation) {
-  Homes& homes = All();
+  Homes& homes = AllHomes();
   MutexLock lock(homes.mutex);
   auto found = homes.by_incarnation.find(device_incarnation);
   return found == homes.by_incarnation.end() ? nullptr : found->second.get();
