@@ -42,7 +42,7 @@ def _match(pattern: str, path: pathlib.Path) -> str:
 
 
 def _git(root: pathlib.Path, *words: str) -> str | None:
-    """What git says, or None. Whoever owns the folder: a container builds as root what another user has cloned."""
+    """What git says, or None. The folder may belong to another user, as in a container that builds as root."""
     command = ["git", "-c", f"safe.directory={root}", "-C", str(root), *words]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout.strip()

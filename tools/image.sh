@@ -25,9 +25,8 @@ for builder in docker podman buildah; do
   if ! command -v "$builder" >/dev/null; then
     reasons+=("$builder is not installed")
   elif said=$(timeout 20 "$builder" info 2>&1 >/dev/null); then
-    build=("$builder" build)
     echo "image: building $name with $builder, for TensorFlow $version"
-    exec "${build[@]}" -f deploy/Dockerfile -t "$name" --build-arg "TENSORFLOW=$version" .
+    exec "$builder" build -f deploy/Dockerfile -t "$name" --build-arg "TENSORFLOW=$version" .
   else
     reasons+=("$builder does not answer: $(tail -n 1 <<<"$said" | cut -c 1-200)")
   fi

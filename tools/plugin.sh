@@ -36,7 +36,7 @@ tools/deps.sh "${@/#/tensorflow-}"
 
 for version in "$@"; do
   venv=$PWD/.venv-tf-$version
-  tools/build.sh "tf-$version$flavour" --target fusewire_python -- -DFUSEWIRE_TENSORFLOW=auto
+  tools/build.sh "tf-$version$flavour" --target fusewire_python
   packages=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   rm -rf "$packages/fusewire"
   CMAKE_INSTALL_MODE=ABS_SYMLINK_OR_COPY cmake --install "build/tf-$version$flavour" --component python \

@@ -77,7 +77,7 @@ def bar_figure(results: Sequence[Result], row: Row) -> str:
 
 
 def chart(results: Sequence[Result], facts: Mapping[str, object]) -> str:
-    """Steps per second as a picture by itself, with what it was measured on. Facts: those of page()."""
+    """A standalone picture of the steps per second, which names the machine. Facts: those of page()."""
     row = next(row for row in ROWS if row.key == "steps_per_s")
     written = [f"{cell.figure}, {cell.ratio}" if cell.ratio else cell.figure for cell in cells_of(row, results)]
     names = [NAMES[result.program] for result in results]

@@ -220,7 +220,7 @@ bool ArenaLane::Serve(const TurnJob& job, Arena* arena, Agreement* agreement) {
       return true;
     }
   }
-  // Not that of a call before, which has returned: who declines waits, too.
+  // Never leave the token of an earlier call, which has returned: declining waits and asks it, too.
   arena->SetCancel(status.ok() && job.is_here ? operation->cancel : nullptr);
   if (status.ok()) {
     const ArenaCounts before = arena->counts();
