@@ -2,10 +2,10 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 # Installs the library of a build folder into a folder of its own, and builds and runs examples against it: through the
 # CMake package and through pkg-config, shared and static, as C++17; and the C API as C. HEADERS has the public
-# headers.
-#   tests/install/use_library.sh CMAKE BUILD COMPILER EXAMPLES HEADERS
+# headers, VERSION is what a program asks for.
+#   tests/install/use_library.sh CMAKE BUILD COMPILER EXAMPLES HEADERS VERSION
 set -euo pipefail
-cmake=$1 build=$2 compiler=$3 examples=$4 headers=$5
+cmake=$1 build=$2 compiler=$3 examples=$4 headers=$5 version=$6
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 prefix=$folder/prefix
@@ -25,10 +25,10 @@ fi
 
 mkdir "$folder/use"
 cp "$examples/p2p.cc" "$folder/use/"
-cat >"$folder/use/CMakeLists.txt" <<'LISTS'
+cat >"$folder/use/CMakeLists.txt" <<LISTS
 cmake_minimum_required(VERSION 3.16)
 project(use CXX)
-find_package(Fusewire 0.1 REQUIRED)
+find_package(Fusewire ${version} REQUIRED)
 add_executable(use_shared p2p.cc)
 target_link_libraries(use_shared fusewire::fusewire)
 add_executable(use_static p2p.cc)

@@ -69,6 +69,7 @@ LayerConnection::LayerConnection(reactor::Reactor& home, std::unique_ptr<Connect
                                  std::unique_ptr<Session> session)
     : home_(home), inner_(std::move(inner)), wire_(session->wire()), session_(std::move(session)), later_([this] {
         Proceed();
+        OnDelivered();
       }) {
   FUSEWIRE_DCHECK(inner_ != nullptr);
   FUSEWIRE_DCHECK(session_ != nullptr);
@@ -227,7 +228,8 @@ void LayerConnection::OnWritten(size_t bytes) {
     write_waiting_ = false;
     handler_->OnWritten(0);
   }
-  if (owes_delivered_ && !IsOver() && !session_->has_out()) OnDelivered();
+  // Not now: this may be inside a Write of the handler's.
+  if (owes_delivered_ && !IsOver() && !session_->has_out()) home_.Arm(&later_, 0);
 }
 
 bool LayerConnection::Delivered() {
