@@ -143,6 +143,13 @@ SETTINGS = (
         SERVER,
     ),
     Setting(
+        "FUSEWIRE_RECOVERY",
+        "as FUSEWIRE_PEER_TIMEOUT",
+        "seconds, from a lost server's last sign of life, during which a step over star_server makes its calls to that "
+        "server again; 0: never; see [elastic.md](elastic.md#a-lost-connection)",
+        SERVER,
+    ),
+    Setting(
         "FUSEWIRE_SECRET",
         "none",
         "secret shared by all tasks of a cluster, at least 16 bytes; a connection that can't prove knowledge of it is "

@@ -490,7 +490,9 @@ def plugin_heads():
     yield "abort", b"\x08" + u64(7)
     yield "place", b"\x09" + varint_text(b"session") + varint_text(b"fingerprint")
     yield "run", b"\x09" + u64(17, 5) + b"\1" + strings + b"\0"
-    yield "run_flags", b"\x09" + u64(17, 5) + b"\2"
+    yield "run_flags", b"\x09" + u64(17, 5) + b"\4"
+    yield "run_ticket", b"\x09" + u64(17, 5) + b"\2" + u64(23) + b"\x85\1\7" + strings
+    yield "run_ticket_late", b"\x09" + u64(17, 5) + b"\3" + u64(23) + b"\3\4"
     yield "keep", b"\x0a" + varint_text(b"session") + u64(5) + b"\1\2" + strings + b"\xff\xff\x3f\1\0"
     yield "keep_far", b"\x0a" + varint_text(b"session") + u64(5) + b"\x80\x80\x40\1\0"
 

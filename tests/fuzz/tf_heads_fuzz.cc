@@ -151,9 +151,12 @@ void TryParts(ConstBytes in) {
   }
   VarReader placed(in), reader(in);
   uint64_t part = 0;
-  (void)Taken(DecodePlaced(&placed, &part));
+  Again again = Again::kNever;
+  (void)Taken(DecodePlaced(&placed, &part, &again));
+  FUSEWIRE_CHECK(again <= Again::kTicket);
   RunHead run;
   if (!Taken(DecodeRunHead(&reader, &run))) return;
+  FUSEWIRE_CHECK(run.ticket.open <= run.ticket.number);
   TryTensors(reader.left());
 }
 

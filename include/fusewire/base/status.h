@@ -57,7 +57,8 @@ class [[nodiscard]] Status {
   const std::string& peer() const;   // the peer: a name and an address
   const std::string& phase() const;  // what was being done: "connect", "hello", "read", "call 7 of method 3" ...
   const std::string& next() const;   // what to do now
-  int64_t age_ms() const { return rep_ == nullptr ? -1 : rep_->age_ms; }  // since when, or -1
+  int64_t age_ms() const { return rep_ == nullptr ? -1 : rep_->age_ms; }         // since when, or -1
+  int system_error() const { return rep_ == nullptr ? 0 : rep_->system_error; }  // the errno of FromErrno here, or 0
 
   // Each returns a copy with this field set. A field that is set stays: the code nearest to the fault knows best.
   Status Peer(std::string who) const;
@@ -76,6 +77,7 @@ class [[nodiscard]] Status {
   struct Rep {
     Code code = Code::kOk;
     uint32_t app_code = 0;
+    int system_error = 0;
     int64_t age_ms = -1;
     std::string cause, peer, phase, next;
   };

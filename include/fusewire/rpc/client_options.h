@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "fusewire/base/clock.h"
+#include "fusewire/base/status.h"
 
 namespace fusewire::rpc {
 
@@ -21,7 +22,7 @@ struct ClientOptions {
   std::function<void(const char* wire)> on_up;
   // At home, before the calls in flight end: a connection that was up is lost, also while no call is in flight. Not
   // after Close. It must not destroy the client.
-  std::function<void()> on_lost;
+  std::function<void(const Status& why)> on_lost;
 };
 
 }  // namespace fusewire::rpc

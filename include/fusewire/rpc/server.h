@@ -74,6 +74,8 @@ class Reply {
   // At home, in the handler: `told` is called at home, at most once, when unwanted() becomes true before the answer is
   // sent.
   void OnUnwanted(UniqueFunction<void()> told);
+  // The same, but not when the caller's connection ends: it may ask again, over another one.
+  void OnCancelled(UniqueFunction<void()> told);
   explicit operator bool() const { return call_ != nullptr; }
   // Any thread. The home of the call: parts that are sent there leave at once, and together.
   reactor::Reactor& home() const;

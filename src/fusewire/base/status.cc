@@ -44,7 +44,9 @@ Status Status::Application(uint32_t app_code, std::string cause) {
 }
 
 Status Status::FromErrno(Code code, const char* call, int error) {
-  return Status(code, std::string(call) + ": " + std::generic_category().message(error));
+  return Status(code, std::string(call) + ": " + std::generic_category().message(error)).With([error](Rep* rep) {
+    rep->system_error = error;
+  });
 }
 
 const std::string& Status::cause() const { return rep_ == nullptr ? Empty() : rep_->cause; }

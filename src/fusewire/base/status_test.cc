@@ -83,6 +83,8 @@ TEST(Status, ACopyThatSaysMoreLeavesTheFirstAlone) {
 TEST(Status, NamesTheSystemsErrorAndTheApplicationsNumber) {
   const Status status = Status::FromErrno(Code::kUnavailable, "connect", ECONNREFUSED);
   EXPECT_EQ(status.cause(), "connect: Connection refused");
+  EXPECT_EQ(status.Peer("ps:0").Next("start it").system_error(), ECONNREFUSED);
+  EXPECT_EQ(Status().system_error(), 0);
   EXPECT_EQ(Status::Application(42, "no such shard").ToString(), "application 42: no such shard");
 }
 

@@ -11,7 +11,8 @@
 namespace fusewire::pipe {
 namespace {
 
-// A pipe that lived this long was a real one: the next failure starts again with the shortest pause.
+// A pipe that lived this long, or that brought a message, was a real one: the next failure starts again with the
+// shortest pause.
 constexpr int64_t kSteadyNs = 5 * kSecondNs;
 
 }  // namespace
@@ -83,6 +84,7 @@ FrameHandler* Link::OnOpen(const PeerInfo& peer) {
 void Link::OnClosed(Status why) {
   FUSEWIRE_CHECK(pipe_ != nullptr);
   std::unique_ptr<Pipe> done = std::move(pipe_);
+  if (done->stats().messages_in.Read() > 0) backoff_.Restart();
   Failed(why, up_ns_.has_value());
 }
 

@@ -129,6 +129,32 @@ TEST(Cancel, ReachesTheHandler) {
   EXPECT_TRUE(world.IsClean());
 }
 
+TEST(Cancel, OfACallThatMayComeAgainIsNotTheEndOfItsConnection) {
+  int cancelled = 0;
+  std::vector<Reply> held;
+  WorldOptions options;
+  options.more_methods = [&] {
+    std::vector<Method> methods;
+    methods.push_back(MakeMethod(10, "again", [&](Request, Reply reply) {
+      reply.OnCancelled([&cancelled] { ++cancelled; });
+      held.push_back(std::move(reply));
+    }));
+    return methods;
+  };
+  RpcWorld world(std::move(options));
+  ProbeCall lost(10), given_up(10);
+  world.client->Start(&lost);
+  ASSERT_TRUE(world.RunUntil([&] { return held.size() == 1; }));
+  world.world.Cut("client", "server");
+  ASSERT_TRUE(world.RunUntil([&] { return lost.dones == 1 && held[0].unwanted(); }));
+  EXPECT_EQ(cancelled, 0);
+  world.client->Start(&given_up);
+  ASSERT_TRUE(world.RunUntil([&] { return held.size() == 2; }));
+  given_up.Cancel();
+  ASSERT_TRUE(world.RunUntil([&] { return cancelled == 1; }));
+  AtHome(world.server_home, [&held] { held.clear(); });
+}
+
 TEST(Cancel, ThatMeetsTheAnswerOnTheWay) {
   RpcWorld world;
   ProbeCall call(kHold);

@@ -117,6 +117,7 @@ void PeerCalls::LeaveAll() {
     if (call->landing) {
       delete call;
     } else {
+      if (!call->told.of_lost_callers) call->told = {};
       MarkUnwanted(call);
     }
   }
@@ -256,8 +257,8 @@ void PeerCalls::OnCancel(uint64_t call_id) {
 void PeerCalls::MarkUnwanted(ServerCall* call) {
   if (call->unwanted.exchange(true, std::memory_order_acq_rel)) return;
   reactor::Reactor::Disarm(&call->deadline);
-  UniqueFunction<void()> told = std::move(call->told);
-  call->told = nullptr;
+  UniqueFunction<void()> told = std::move(call->told.call);
+  call->told = {};
   if (told) told();
 }
 
@@ -366,7 +367,7 @@ void PeerCalls::Free(ServerCall* call) {
   call->request = Request();
   call->parts.clear();
   call->unwanted.store(false, std::memory_order_relaxed);
-  call->told = nullptr;
+  call->told = {};
   call->status = Status::Ok();
   free_.push_back(std::move(owned));
 }
@@ -447,7 +448,12 @@ bool Reply::unwanted() const { return call_ == nullptr || call_->unwanted.load(s
 void Reply::OnUnwanted(UniqueFunction<void()> told) {
   FUSEWIRE_CHECK(call_ != nullptr);
   FUSEWIRE_AT_HOME(call_->home);
-  call_->told = std::move(told);
+  call_->told = {std::move(told), true};
+}
+
+void Reply::OnCancelled(UniqueFunction<void()> told) {
+  OnUnwanted(std::move(told));
+  call_->told.of_lost_callers = false;
 }
 
 }  // namespace fusewire::rpc

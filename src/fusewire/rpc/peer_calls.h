@@ -53,7 +53,10 @@ class ServerCall final : public Mail, public ListNode {
   Request request;        // while it lands: its body or its sink
   std::vector<Bytes> parts;
   std::atomic<bool> unwanted{false};
-  UniqueFunction<void()> told;
+  struct Told {
+    UniqueFunction<void()> call;
+    bool of_lost_callers = true;
+  } told;
   reactor::Timer deadline;
   // The reply, from another thread.
   Status status;

@@ -169,6 +169,20 @@ TEST(Server, ASinkIsGivenBackWhateverHappens) {
 
 // ---- the end of a server, and of its callers ----
 
+TEST(Server, ThatHasAnsweredIsDialledAgainSoon) {
+  RpcWorld world;
+  for (int turn = 0; turn < 20; ++turn) {
+    ProbeCall before(kEcho), after(kEcho);
+    ASSERT_TRUE(world.Ask(&before));
+    world.world.Cut("client", "server");
+    world.world.RunFor(kMillisecondNs);
+    const int64_t begun_ns = world.world.clock()->NowNs();
+    ASSERT_TRUE(world.Ask(&after));
+    EXPECT_TRUE(after.status.ok()) << after.status.ToString();
+    EXPECT_LT(world.world.clock()->NowNs() - begun_ns, 50 * kMillisecondNs) << turn;
+  }
+}
+
 TEST(Server, AnAnswerToACallerThatIsGoneGoesNowhere) {
   RpcWorld world;
   ProbeCall call(kHold);

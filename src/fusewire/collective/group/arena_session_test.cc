@@ -9,6 +9,7 @@
 
 #include "fusewire/base/random.h"
 #include "fusewire/collective/arena/crew_test.h"
+#include "fusewire/collective/group/group_operation.h"
 
 namespace fusewire::collective {
 namespace {

@@ -58,9 +58,19 @@ Status DecodePlaceHead(ConstBytes head, PlaceHead* place) {
   return reader.ok() && reader.done() ? Status::Ok() : Status::Invalid("a part of a graph without a name");
 }
 
-Status DecodePlaced(VarReader* reader, uint64_t* part) {
+Status DecodePlaced(VarReader* reader, uint64_t* part, Again* again) {
   *part = reader->Fixed64();
-  return reader->ok() ? Status::Ok() : Status::Corrupt("a peer's answer ends within the number of a part");
+  if (!reader->ok()) return Status::Corrupt("a peer's answer ends within the number of a part");
+  const uint8_t said = reader->done() ? 0 : reader->Byte();
+  // One that only a newer server knows: never is always right.
+  *again = said <= static_cast<uint8_t>(Again::kTicket) ? static_cast<Again>(said) : Again::kNever;
+  return Status::Ok();
+}
+
+void AppendTicket(const Ticket& ticket, std::string* out) {
+  AppendFixed64(out, ticket.client);
+  AppendVarint(out, ticket.number);
+  AppendVarint(out, ticket.open);
 }
 
 Status DecodeRunHead(VarReader* reader, RunHead* run) {
@@ -73,6 +83,15 @@ Status DecodeRunHead(VarReader* reader, RunHead* run) {
                            std::to_string(kRunFlagsAll) + " is known: the worker's Fusewire is newer than ours");
   }
   run->is_traced = (flags & kTraced) != 0;
+  if ((flags & kWithTicket) == 0) return Status::Ok();
+  run->ticket.client = reader->Fixed64();
+  run->ticket.number = reader->Varint();
+  run->ticket.open = reader->Varint();
+  if (!reader->ok()) return Status::Invalid("a request for a run ends within its ticket");
+  if (run->ticket.open == 0 || run->ticket.open > run->ticket.number) {
+    return Status::Invalid("a run has ticket " + std::to_string(run->ticket.number) + ", and tickets from " +
+                           std::to_string(run->ticket.open) + " on are open: the first of these can't be later");
+  }
   return Status::Ok();
 }
 

@@ -51,15 +51,24 @@ Status DecodeEcho(ConstBytes head, bool has_body, uint64_t* bytes);
 // ---- parts of graphs, between a worker and a parameter server ----
 //   place (kPlacePart)  := session:text fingerprint:text, and in the body, if it is asked for, the part as TensorFlow
 //                          registers a partition: a RegisterGraphRequest
-//   answer              := status [part:u64]       0: the part is not known here, send it
-//   run (kRunPart)      := part:u64 step:u64 flags:u8 tensor*
+//   answer              := status [part:u64 [again:u8]]     0: the part is not known here, send it
+//   run (kRunPart)      := part:u64 step:u64 flags:u8 [ticket] tensor*
+//   ticket              := client:u64 number:varint open:varint
 //   answer              := status [tensor* [stats:text]]
 //   keep (kKeepValues)  := session:text step:u64 (number:varint takers:varint tensor)*     between parameter servers
 //   answer              := nothing
-// An application error of kRunPart: place the part again.
+// Application errors of kRunPart: place the part again; and the run with this ticket has ended, but its answer was not
+// kept.
 constexpr uint32_t kUnknownPart = 2;
-enum RunFlags : uint8_t { kTraced = 1 };
-constexpr uint8_t kRunFlagsAll = kTraced;
+constexpr uint32_t kAnswerGone = 3;
+enum RunFlags : uint8_t { kTraced = 1, kWithTicket = 2 };
+constexpr uint8_t kRunFlagsAll = kTraced | kWithTicket;
+// What a worker may do with a run whose connection is lost. A parameter server from before tickets says nothing.
+enum class Again : uint8_t {
+  kNever = 0,   // the part may wait for other steps
+  kFreely = 1,  // it only reads
+  kTicket = 2,  // its runs have tickets, and one that comes twice runs once
+};
 // The most values of a step; no graph passes on so many.
 constexpr uint32_t kKeptNumbersMax = 1 << 20;
 // The values of one call: no more than it can have segments.
@@ -70,12 +79,21 @@ struct PlaceHead {
 };
 Status DecodePlaceHead(ConstBytes head, PlaceHead* place);
 // Of the answer, behind its status.
-Status DecodePlaced(VarReader* reader, uint64_t* part);
+Status DecodePlaced(VarReader* reader, uint64_t* part, Again* again);
+
+// Of one run of a part that writes: the same in each copy of its request.
+struct Ticket {
+  uint64_t client = 0;
+  uint64_t number = 0;  // 0: none; one client never uses a number twice
+  uint64_t open = 0;    // the client has the answers to all numbers below
+};
+void AppendTicket(const Ticket& ticket, std::string* out);
 
 struct RunHead {
   uint64_t part = 0;
   int64_t step = 0;
   bool is_traced = false;
+  Ticket ticket;
 };
 Status DecodeRunHead(VarReader* reader, RunHead* run);
 

@@ -39,7 +39,8 @@ TEST(Heads, ThatAreCutOffAreRefused) {
   ExpectWhole(Fixed({9}), [](ConstBytes head) {
     VarReader reader(head);
     uint64_t part = 0;
-    return DecodePlaced(&reader, &part).ok() && part == 9;
+    Again again = Again::kTicket;
+    return DecodePlaced(&reader, &part, &again).ok() && part == 9 && again == Again::kNever;
   });
   ExpectWhole('\2' + Fixed({3, 4}), [](ConstBytes head) {
     VarReader reader(head);
@@ -49,7 +50,14 @@ TEST(Heads, ThatAreCutOffAreRefused) {
   ExpectWhole(Fixed({17, 5}) + '\1', [](ConstBytes head) {
     VarReader reader(head);
     RunHead run;
-    return DecodeRunHead(&reader, &run).ok() && run.part == 17 && run.step == 5 && run.is_traced;
+    return DecodeRunHead(&reader, &run).ok() && run.part == 17 && run.step == 5 && run.is_traced &&
+           run.ticket.number == 0;
+  });
+  ExpectWhole(Fixed({17, 5}) + '\2' + Fixed({23}) + "\x85\1\7", [](ConstBytes head) {
+    VarReader reader(head);
+    RunHead run;
+    return DecodeRunHead(&reader, &run).ok() && !run.is_traced && run.ticket.client == 23 && run.ticket.number == 133 &&
+           run.ticket.open == 7 && reader.done();
   });
   ExpectWhole("\3abc\2de", [](ConstBytes head) {
     PlaceHead place;
@@ -92,10 +100,12 @@ TEST(Heads, OfNumbersThatAreTooLargeAreRefused) {
   VarReader answer_reader{ConstBytes(answer)};
   AnswerHead head;
   EXPECT_FALSE(DecodeAnswerHead(&answer_reader, 2, &head).ok());
-  const std::string flags = Fixed({1, 1}) + '\2';
-  VarReader run_reader{ConstBytes(flags)};
   RunHead run;
-  EXPECT_FALSE(DecodeRunHead(&run_reader, &run).ok());
+  for (const std::string& wrong : {Fixed({1, 1}) + '\4', Fixed({1, 1}) + '\2' + Fixed({5}) + "\3\4",
+                                   Fixed({1, 1}) + '\2' + Fixed({5}) + std::string("\3\0", 2)}) {
+    VarReader run_reader{ConstBytes(wrong)};
+    EXPECT_FALSE(DecodeRunHead(&run_reader, &run).ok());
+  }
   ListHead list;
   EXPECT_FALSE(DecodeListHead(ConstBytes("\5\1", 2), &list).ok());
   std::string rank("\1\1", 2);

@@ -65,19 +65,6 @@ void TellOfConnection(const std::string& target, const std::string& protocol, co
   if (number == kPeersTold) LOG(INFO) << "fusewire: further connections are not listed; fusewire top shows all";
 }
 
-// `alive` outlives the client.
-rpc::ClientOptions ClientOptionsOf(const Channel::Options& options, std::atomic<bool>* alive) {
-  rpc::ClientOptions client;
-  client.patience_ns = options.patience_ns;
-  client.incarnation = options.incarnation;
-  if (!options.protocol.empty())
-    client.on_up = [target = options.target, protocol = options.protocol](const char* wire) {
-      TellOfConnection(target, protocol, wire);
-    };
-  client.on_lost = [alive] { alive->store(false, std::memory_order_relaxed); };
-  return client;
-}
-
 }  // namespace
 
 // ---- one request ----
@@ -312,6 +299,7 @@ RecvGroup::~RecvGroup() {
 // ---- the channel ----
 
 ChannelPtr Channel::Make(task::Task& task, Options options) {
+  if (options.tickets == nullptr) options.tickets = std::make_shared<TicketBook>();
   // A client is destroyed on a thread that may wait; the last reference may be dropped on the channel's own reactor.
   return ChannelPtr(new Channel(task, std::move(options)), [](Channel* channel) {
     if (reactor::Reactor::InsideAny()) {
@@ -325,7 +313,7 @@ ChannelPtr Channel::Make(task::Task& task, Options options) {
 Channel::Channel(task::Task& task, Options options)
     : options_(std::move(options)),
       own_task_(ShortTask(task.name())),
-      client_(task, options_.address, ClientOptionsOf(options_, &alive_)),
+      client_(task, options_.address, ClientOptions()),
       home_(client_.home()),
       cleanup_timer_([this] { SendCleanups(); }) {}
 
@@ -338,6 +326,28 @@ Channel::~Channel() {
     reactor::Reactor::Disarm(&cleanup_timer_);
     Unlink();
   });
+}
+
+rpc::ClientOptions Channel::ClientOptions() {
+  rpc::ClientOptions client;
+  client.patience_ns = options_.patience_ns;
+  client.incarnation = options_.incarnation;
+  client.on_up = [this](const char* wire) { OnUp(wire); };
+  client.on_lost = [this](const Status& why) { OnLost(why); };
+  return client;
+}
+
+void Channel::OnUp(const char* wire) {
+  FUSEWIRE_AT_HOME(home_);
+  alive_.store(true, std::memory_order_relaxed);
+  if (!options_.protocol.empty()) TellOfConnection(options_.target, options_.protocol, wire);
+}
+
+void Channel::OnLost(const Status& why) {
+  const int64_t silent_ns = std::max<int64_t>(why.age_ms(), 0) * kMillisecondNs;
+  losses_.recovers_until_ns.store(NowNs() - silent_ns + options_.recovery_ns, std::memory_order_relaxed);
+  alive_.store(false, std::memory_order_relaxed);
+  losses_.count.fetch_add(1, std::memory_order_release);
 }
 
 void Channel::ReportStatus(const Status& status) {

@@ -21,6 +21,7 @@
 #include "fusewire/tf/bridge/tensor.h"
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/keys.h"
+#include "fusewire/tf/peer/tickets.h"
 
 namespace fusewire::tf {
 
@@ -98,6 +99,9 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
     std::string target;    // "/job:ps/replica:0/task:0", for words
     std::string protocol;  // of this task, for words; empty: says nothing
     int64_t patience_ns = 0;
+    // For how long a call may be made again, from the last sign of life of a peer whose connection is lost.
+    int64_t recovery_ns = 0;
+    TicketBookPtr tickets;  // of the peer; null: of this channel alone
   };
   // Only Make makes one, so that it is destroyed on a thread that may wait.
   static ChannelPtr Make(task::Task& task, Options options);
@@ -106,8 +110,14 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   rpc::Client& client() { return client_; }
   const std::string& target() const { return options_.target; }
   const transport::Address& address() const { return options_.address; }
-  // Any thread. False once a call over it, or its idle connection, was lost: get another channel.
+  // Any thread. False while a call over it, or its idle connection, is lost: get another channel.
   bool alive() const { return alive_.load(std::memory_order_relaxed); }
+  // Any thread. How many connections were lost; and until when calls over the last of them are made again.
+  uint64_t losses() const { return losses_.count.load(std::memory_order_acquire); }
+  int64_t RecoversUntilNs() const { return losses_.recovers_until_ns.load(std::memory_order_relaxed); }
+  bool recovers() const { return options_.recovery_ns > 0; }
+  int64_t NowNs() const { return home_.clock()->NowNs(); }
+  TicketBook& tickets() const { return *options_.tickets; }
   // Any thread. For the status of each call over this channel: a lost connection makes it no longer alive.
   void ReportStatus(const Status& status);
 
@@ -125,6 +135,9 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   friend class RecvGroup;
   friend class ReceiveCall;
   Channel(task::Task& task, Options options);
+  rpc::ClientOptions ClientOptions();
+  void OnUp(const char* wire);
+  void OnLost(const Status& why);
 
   // A mail that takes the receives out of the entrance.
   struct Doorman final : Mail {
@@ -146,8 +159,13 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   void SendCleanups();
 
   const Options options_;
-  const std::string own_task_;     // "worker:0"
-  std::atomic<bool> alive_{true};  // before the client, which clears it
+  const std::string own_task_;  // "worker:0"
+  // Before the client, which writes them.
+  std::atomic<bool> alive_{true};
+  struct Losses {
+    std::atomic<uint64_t> count{0};
+    std::atomic<int64_t> recovers_until_ns{0};
+  } losses_;
   rpc::Client client_;
   reactor::Reactor& home_;
   Mailbox entrance_;                    // receives on their way home

@@ -81,6 +81,8 @@ const std::vector<CounterAbout>& AllCounters() {
       {"fused_recvs", "Fused receives that have run.", false, &counters.fused_recvs},
       {"grpc_recvs", "Receives of one tensor over gRPC.", false, &counters.grpc_recvs},
       {"grpc_fused_recvs", "Fused receives over gRPC.", false, &counters.grpc_fused_recvs},
+      {"calls_repeated", "Calls of parts that were made again after a lost connection.", false,
+       &counters.calls_repeated},
       {"star_runs_out", "Parts of graphs that parameter servers have run for this process.", false,
        BegunOf(observe::Kind::kRunOut)},
       {"star_runs_in", "Parts of graphs that this process has run for workers.", false, BegunOf(observe::Kind::kRunIn)},

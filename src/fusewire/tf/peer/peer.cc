@@ -89,6 +89,8 @@ ChannelPtr Peer::MakeChannel(const transport::Address& address, uint64_t incarna
   channel.target = options_.target;
   channel.protocol = options_.protocol;
   channel.patience_ns = options_.patience_ns;
+  channel.recovery_ns = options_.recovery_ns;
+  channel.tickets = tickets_;
   return Channel::Make(*task_, std::move(channel));
 }
 

@@ -66,6 +66,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
     std::string protocol;      // of this task, for the log; empty: it says nothing of connections
     std::string data_address;  // from .endpoint_map; empty: not there
     int64_t patience_ns = 0;
+    int64_t recovery_ns = 0;    // see Channel::Options
     bool must_encrypt = false;  // no way over gRPC, which does not
   };
   // `task` outlives the peer. Null: the way is gRPC, whatever the peer speaks.
@@ -97,6 +98,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
 
   task::Task* const task_;
   const Options options_;
+  const TicketBookPtr tickets_ = std::make_shared<TicketBook>();
   Mutex mutex_;
   State state_ FUSEWIRE_GUARDED_BY(mutex_) = State::kUnknown;
   bool fuses_ FUSEWIRE_GUARDED_BY(mutex_) = false;

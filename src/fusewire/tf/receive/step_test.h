@@ -57,7 +57,7 @@ class StepTask {
  public:
   // `grpc` is the gRPC way to its peer, which has this address in the cluster.
   StepTask(task::Task* task, const std::string& address, std::unique_ptr<FakeWorker> grpc,
-           int64_t patience_ns = 2 * kSecondNs)
+           int64_t patience_ns = 2 * kSecondNs, int64_t recovery_ns = 0)
       : grpc_(std::make_shared<FakeCache>(kPeerTask, std::move(grpc))),
         devices_(tensorflow::DeviceFactory::NewDevice("CPU", tensorflow::SessionOptions(), kOwnTask)),
         pool_(&threads_) {
@@ -68,6 +68,7 @@ class StepTask {
     options.target = kPeerTask;
     options.address = address;
     options.patience_ns = patience_ns;
+    options.recovery_ns = recovery_ns;
     Ways ways;
     ways.peer = std::make_shared<Peer>(task, std::move(options));
     ways.side = std::make_shared<GrpcSide>(grpc_, kPeerTask);
@@ -102,8 +103,10 @@ class StepTask {
 // In a loopback world.
 class StepWorld {
  public:
-  explicit StepWorld(bool has_peer = true)
-      : world(has_peer), task(world.worker.get(), "ps:2222", std::make_unique<FakeWorker>()) {}
+  explicit StepWorld(bool has_peer = true) : StepWorld(has_peer, 2 * kSecondNs, 0) {}
+  StepWorld(bool has_peer, int64_t patience_ns, int64_t recovery_ns)
+      : world(has_peer),
+        task(world.worker.get(), "ps:2222", std::make_unique<FakeWorker>(), patience_ns, recovery_ns) {}
   // A one-way call holds its channel until its timeout.
   ~StepWorld() { world.world.RunFor(20 * kSecondNs); }
 

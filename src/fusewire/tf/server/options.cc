@@ -196,6 +196,9 @@ ServerSettings ReadSettings(const std::string& job) {
   settings.wire = ReadWire();
   settings.patience_ns = ReadNumber({"NETWORK_MAX_CONNECTION_TIMEOUT"}, 0, 0, 86400000) * kMillisecondNs;
   settings.pipe.silent_ns_max = ReadNumber({"FUSEWIRE_PEER_TIMEOUT"}, 20, 1, 86400) * kSecondNs;
+  // As long as silence is borne: a peer that has been silent for so long is not waited for once more.
+  settings.recovery_ns =
+      ReadNumber({"FUSEWIRE_RECOVERY"}, settings.pipe.silent_ns_max / kSecondNs, 0, 86400) * kSecondNs;
   std::string cluster = ReadText("FUSEWIRE_CLUSTER");
   if (!cluster.empty()) settings.pipe.cluster = cluster;
   Result<std::string> secret = ReadSecret(ReadText("FUSEWIRE_SECRET"), ReadText("FUSEWIRE_SECRET_FILE"));

@@ -28,6 +28,7 @@ struct ServerSettings {
   task::TransportChoice wire = task::TransportChoice::kAuto;  // FUSEWIRE_TRANSPORT
   transport::Protection protection;                           // FUSEWIRE_TLS_CERT, _KEY, _CA, _NAME; FUSEWIRE_CHECKSUM
   int64_t patience_ns = 0;
+  int64_t recovery_ns = 0;  // FUSEWIRE_RECOVERY
   NetworkWords network;
   // gRPC address -> data address, of .endpoint_map; empty without one.
   std::map<std::string, std::string> endpoints;

@@ -412,8 +412,9 @@ TfStatus Server::WorkerCacheFactory(const tensorflow::WorkerCacheFactoryOptions&
   tensorflow::WorkerCacheInterface* grpc = nullptr;
   TF_RETURN_IF_ERROR(GrpcServer::WorkerCacheFactory(options, &grpc));
   if (directory_ == nullptr) {  // the first call comes from Init, before other threads can call
-    directory_ = std::make_unique<Directory>(data_task_.get(), settings_.patience_ns, must_encrypt(),
-                                             settings_.endpoints, protocol_);
+    directory_ = std::make_unique<Directory>(
+        data_task_.get(), Directory::Options{settings_.patience_ns, settings_.recovery_ns, must_encrypt(),
+                                             settings_.endpoints, protocol_});
   }
   auto cluster = std::make_shared<Cluster>();
   cluster->grpc = GrpcCachePtr(grpc);

@@ -10,13 +10,7 @@
 
 namespace fusewire::tf {
 
-Directory::Directory(task::Task* task, int64_t patience_ns, bool must_encrypt,
-                     std::map<std::string, std::string> endpoints, std::string protocol)
-    : task_(task),
-      patience_ns_(patience_ns),
-      must_encrypt_(must_encrypt),
-      endpoints_(std::move(endpoints)),
-      protocol_(std::move(protocol)) {}
+Directory::Directory(task::Task* task, Options options) : task_(task), options_(std::move(options)) {}
 
 PeerPtr Directory::Find(const std::string& target, const std::string& address) {
   MutexLock lock(mutex_);
@@ -25,11 +19,12 @@ PeerPtr Directory::Find(const std::string& target, const std::string& address) {
     Peer::Options options;
     options.target = target;
     options.address = address;
-    options.protocol = protocol_;
-    auto endpoint = endpoints_.find(address);
-    if (task_ != nullptr && endpoint != endpoints_.end()) options.data_address = endpoint->second;
-    options.patience_ns = patience_ns_;
-    options.must_encrypt = must_encrypt_;
+    options.protocol = options_.protocol;
+    auto endpoint = options_.endpoints.find(address);
+    if (task_ != nullptr && endpoint != options_.endpoints.end()) options.data_address = endpoint->second;
+    options.patience_ns = options_.patience_ns;
+    options.recovery_ns = options_.recovery_ns;
+    options.must_encrypt = options_.must_encrypt;
     peer = std::make_shared<Peer>(task_, std::move(options));
   }
   return peer;

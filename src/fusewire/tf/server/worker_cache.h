@@ -21,19 +21,20 @@ namespace fusewire::tf {
 // All tasks that a server has met, by the address that a cluster gives them.
 class Directory {
  public:
+  struct Options {
+    int64_t patience_ns = 0, recovery_ns = 0;  // see Channel::Options
+    bool must_encrypt = false;
+    std::map<std::string, std::string> endpoints;
+    std::string protocol;  // of this task, for the log
+  };
   // `task` outlives the directory. Null: everything goes over gRPC.
-  // `protocol`: of this task, for the log.
-  Directory(task::Task* task, int64_t patience_ns, bool must_encrypt, std::map<std::string, std::string> endpoints,
-            std::string protocol = "");
+  Directory(task::Task* task, Options options);
   PeerPtr Find(const std::string& target, const std::string& address);
-  bool must_encrypt() const { return must_encrypt_; }
+  bool must_encrypt() const { return options_.must_encrypt; }
 
  private:
   task::Task* const task_;
-  const int64_t patience_ns_;
-  const bool must_encrypt_;
-  const std::map<std::string, std::string> endpoints_;
-  const std::string protocol_;
+  const Options options_;
   Mutex mutex_;
   std::map<std::string, PeerPtr> peers_
       FUSEWIRE_GUARDED_BY(mutex_);  // by target and address; shared_ptr: calls hold them too

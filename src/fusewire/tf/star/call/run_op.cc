@@ -26,6 +26,7 @@
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/peer/peer.h"
+#include "fusewire/tf/peer/tickets.h"
 #include "fusewire/tf/profile/profiler.h"
 #include "fusewire/tf/receive/rendezvous.h"
 #include "fusewire/tf/star/call/recording.h"
@@ -51,6 +52,7 @@ struct Placement {
   Mutex mutex;
   ChannelPtr channel FUSEWIRE_GUARDED_BY(mutex);  // shared_ptr: as the peer holds it
   uint64_t id FUSEWIRE_GUARDED_BY(mutex) = 0;
+  Again again FUSEWIRE_GUARDED_BY(mutex) = Again::kNever;
   Mark mark FUSEWIRE_GUARDED_BY(mutex);  // of its runs there
 };
 // shared_ptr: a call may outlive the kernel's session.
@@ -58,7 +60,7 @@ using PlacementPtr = std::shared_ptr<Placement>;
 
 class PlaceCall final : public rpc::Call {
  public:
-  using Placed = std::function<void(const TfStatus&, uint64_t id)>;
+  using Placed = std::function<void(const TfStatus&, uint64_t id, Again again)>;
   PlaceCall(ChannelPtr channel, PlacementPtr placement, const std::string& session, Placed placed)
       : Call(kPlacePart),
         channel_(std::move(channel)),
@@ -73,6 +75,8 @@ class PlaceCall final : public rpc::Call {
   }
   void Go() {
     head = text_;
+    if (is_sent_) body.push_back(Buffer::CopyOf(ConstBytes(placement_->piece.data(), placement_->piece.size())));
+    repeats_.Begin(*channel_);
     GlobalCounters().Add(&Counters::calls_out);
     channel_->client().Start(this);
   }
@@ -81,20 +85,22 @@ class PlaceCall final : public rpc::Call {
   void OnDone(Status status) override {
     FUSEWIRE_AT_HOME(channel_->client().home());
     channel_->ReportStatus(status);
+    // A part that is placed twice is one part.
+    if (repeats_.IsAgain(*channel_, &status)) return Go();
     TfStatus end = ToTf(status);
     uint64_t id = 0;
+    Again again = Again::kNever;
     if (status.ok()) {
       VarReader reader{ConstBytes(reply_head)};
       TfStatus read = ReadTfStatus(&reader, &end);
       if (!read.ok()) end = read;
       if (end.ok()) {
-        const Status placed = DecodePlaced(&reader, &id);
+        const Status placed = DecodePlaced(&reader, &id, &again);
         if (!placed.ok()) end = absl::DataLossError(placed.cause());
       }
     }
     if (end.ok() && id == 0 && !is_sent_) {
       is_sent_ = true;
-      body.push_back(Buffer::CopyOf(ConstBytes(placement_->piece.data(), placement_->piece.size())));
       Go();
       return;
     }
@@ -102,7 +108,7 @@ class PlaceCall final : public rpc::Call {
     FUSEWIRE_DCHECK(!end.ok() || id != 0);
     end = WithTarget(end, channel_->target(), "PlacePart");
     if (end.ok() && RecordsCalls()) RecordPlaced(channel_->address(), id, session_, placement_->fingerprint);
-    placed_(end, id);
+    placed_(end, id, again);
     delete this;
   }
 
@@ -112,6 +118,7 @@ class PlaceCall final : public rpc::Call {
   const Placed placed_;
   std::string text_;
   bool is_sent_ = false;
+  Repeats repeats_;
 };
 
 // The step's cancellation, as one of its operations hears of it.
@@ -159,6 +166,7 @@ class RunAnswer {
   Status Read(ConstBytes head, const rpc::SegmentSizes* sizes) {
     VarReader reader(head);
     landings_.emplace(sizes);
+    stats_.clear();
     TfStatus read = ReadTfStatus(&reader, &status_);
     if (!read.ok()) return Status::Corrupt(std::string(read.message()));
     if (status_.ok()) {
@@ -209,7 +217,9 @@ class RunAnswer {
 // A run as it is recorded, from its request until its results are there.
 class RunRecord {
  public:
+  // A run that is made again is one run.
   void Begin(const Mark& mark, int64_t step, const Buffers& body) {
+    if (event_.has_begun()) return;
     bytes_in_ = bytes_out_ = 0;
     for (const Buffer& segment : body) bytes_out_ += segment.size();
     event_.Begin(observe::Kind::kRunOut, mark.tag, step, FlowOf(mark, step));
@@ -294,6 +304,7 @@ class Running final : public rpc::Call {
       MutexLock lock(placement_->mutex);
       if (placement_->channel == channel_) id = placement_->id;
       mark = placement_->mark;
+      lost_.again = placement_->again;
     }
     if (id != 0) return Go(id, mark);
     if (++placed_ > kPlacedMax)
@@ -302,8 +313,9 @@ class Running final : public rpc::Call {
   }
 
   void PlacePart() {
-    auto* call = new PlaceCall(channel_, placement_, step_->session_handle(),
-                               [this](const TfStatus& status, uint64_t id) { OnPlaced(status, id); });
+    auto* call =
+        new PlaceCall(channel_, placement_, step_->session_handle(),
+                      [this](const TfStatus& status, uint64_t id, Again again) { OnPlaced(status, id, again); });
     {
       MutexLock lock(mutex_);
       FUSEWIRE_DCHECK(placing_ == nullptr);
@@ -313,7 +325,7 @@ class Running final : public rpc::Call {
     call->Go();
   }
 
-  void OnPlaced(const TfStatus& status, uint64_t id) {
+  void OnPlaced(const TfStatus& status, uint64_t id, Again again) {
     {
       MutexLock lock(mutex_);
       FUSEWIRE_DCHECK(placing_ != nullptr);
@@ -322,10 +334,12 @@ class Running final : public rpc::Call {
     if (!status.ok()) return End(status);
     const std::string runner = ShortTask(placement_->task);
     const Mark mark = MarkRun(observe::Kind::kRunOut, placement_->own_task, runner, placement_->name, runner, id);
+    lost_.again = again;
     {
       MutexLock lock(placement_->mutex);
       placement_->channel = channel_;
       placement_->id = id;
+      placement_->again = again;
       placement_->mark = mark;
     }
     Go(id, mark);
@@ -337,10 +351,15 @@ class Running final : public rpc::Call {
     FUSEWIRE_DCHECK(body.empty());  // an earlier attempt has sent its body
     TraceMe trace([this] { return Traced("fusewire run part"); }, kTraceLevel);
     const bool is_first = text_.empty();
+    // What is recorded is played again, more than once.
+    const bool has_tickets = lost_.again == Again::kTicket && channel_->recovers() && !RecordsCalls();
+    if (has_tickets && lost_.ticket.number == 0) lost_.ticket = channel_->tickets().Take();
     text_.clear();
     AppendFixed64(&text_, id);
     AppendFixed64(&text_, static_cast<uint64_t>(context_->step_id()));
-    text_.push_back(static_cast<char>(IsTraced(*context_) ? kTraced : 0));
+    text_.push_back(
+        static_cast<char>((IsTraced(*context_) ? kTraced : 0) | (lost_.ticket.number != 0 ? kWithTicket : 0)));
+    if (lost_.ticket.number != 0) AppendTicket(lost_.ticket, &text_);
     for (int i = 0; i < context_->num_inputs(); ++i) {
       TfStatus appended = AppendTensor(context_->input(i), &text_, &body);
       if (!appended.ok()) {
@@ -353,6 +372,7 @@ class Running final : public rpc::Call {
     record_.Begin(mark, context_->step_id(), body);
     if (placement_->kept > 0 && is_first) step_->Leave(placement_->holders, placement_->kept);
     if (RecordsCalls()) RecordRun(channel_->address(), id, text_, body);
+    lost_.repeats.Begin(*channel_);
     GlobalCounters().Add(&Counters::calls_out);
     bool is_only_one = runs_under_way.fetch_add(1, std::memory_order_acq_rel) == 0;
     if (!is_only_one || !MayWait()) return channel_->client().Start(this);
@@ -376,6 +396,7 @@ class Running final : public rpc::Call {
 
   void OnDone(Status status) override {
     FUSEWIRE_AT_HOME(channel_->client().home());
+    channel_->ReportStatus(status);
     if (answered_ == nullptr) return Ended(std::move(status));
     answered_->Done(std::move(status));
   }
@@ -384,7 +405,13 @@ class Running final : public rpc::Call {
     const int were_under_way = runs_under_way.fetch_sub(1, std::memory_order_acq_rel);
     FUSEWIRE_CHECK(were_under_way > 0);
     TraceMe trace([this] { return Traced("fusewire part ran"); }, kTraceLevel);
-    channel_->ReportStatus(status);
+    const bool may_repeat = lost_.again == Again::kFreely || lost_.ticket.number != 0;
+    if (may_repeat && lost_.repeats.IsAgain(*channel_, &status)) return FindPart();
+    if (status.code() == Code::kApplication && status.app_code() == kAnswerGone)
+      return End(WithTarget(absl::AbortedError(absl::StrCat("fusewire: ", placement_->task,
+                                                            " has run a part of the step, and its answer was lost "
+                                                            "with the connection")),
+                            channel_->target(), "RunPart"));
     if (status.code() == Code::kApplication && status.app_code() == kUnknownPart) {
       {
         MutexLock lock(placement_->mutex);
@@ -407,6 +434,7 @@ class Running final : public rpc::Call {
 
   void End(const TfStatus& status) {
     cancel_.End();
+    if (lost_.ticket.number != 0) channel_->tickets().GiveBack(lost_.ticket);
     if (!status.ok()) context_->SetStatus(status);
     record_.End(status, *placement_, context_);
     FUSEWIRE_DCHECK(done_ != nullptr);  // it ends once
@@ -425,6 +453,11 @@ class Running final : public rpc::Call {
   PlaceCall* placing_ FUSEWIRE_GUARDED_BY(mutex_) = nullptr;
   ChannelPtr channel_;
   int placed_ = 0;
+  struct Lost {
+    Again again = Again::kNever;  // what may be done then
+    Ticket ticket;
+    Repeats repeats;
+  } lost_;                                   // if the connection is
   std::string text_;                         // empty until the first attempt
   reactor::Completion* answered_ = nullptr;  // of the thread that waits for this call
   RunRecord record_;

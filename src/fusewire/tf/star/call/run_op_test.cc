@@ -26,11 +26,14 @@ namespace {
 using tensorflow::CancellationManager;
 using tensorflow::Tensor;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr uint64_t kPart = 17;  // its number at the parameter server
 
 class RunOpTest : public testing::Test {
  protected:
+  explicit RunOpTest(int64_t patience_ns = 2 * kSecondNs, int64_t recovery_ns = 0)
+      : on_(true, patience_ns, recovery_ns) {}
   std::unique_ptr<RunningOp> Start(CancellationManager* cancellation = nullptr) {
     return std::make_unique<RunningOp>(&on_.task, kernel_.get(), ++last_step_, Ramp(3, 1), cancellation);
   }
@@ -51,9 +54,10 @@ class RunOpTest : public testing::Test {
     head += rest;
     asked->reply.Send(Status::Ok(), head, std::move(body));
   }
-  static void SayPlaced(DataWorld::Asked* asked, uint64_t id) {
+  static void SayPlaced(DataWorld::Asked* asked, uint64_t id, Again again = Again::kNever) {
     std::string head;
     AppendFixed64(&head, id);
+    if (again != Again::kNever) head.push_back(static_cast<char>(again));
     AnswerWith(asked, TfStatus(), head);
   }
   static void SayResult(DataWorld::Asked* asked, const Tensor& result) {
@@ -63,9 +67,9 @@ class RunOpTest : public testing::Test {
     AnswerWith(asked, TfStatus(), head, std::move(body));
   }
   // As in the first step: the server finds the part by its fingerprint.
-  void PlaceIt() {
+  void PlaceIt(Again again = Again::kNever) {
     auto running = Start();
-    SayPlaced(Next(kPlacePart), kPart);
+    SayPlaced(Next(kPlacePart), kPart, again);
     SayResult(Next(kRunPart), Ramp(1, 1));
     ASSERT_TRUE(AwaitEnd(*running));
     ASSERT_TRUE(running->status().ok()) << running->status();
@@ -241,6 +245,196 @@ TEST_F(RunOpTest, AServerThatDiesEndsTheStepAndTheNextOnePlacesThePartAgain) {
   SayResult(Next(kRunPart), Ramp(1, 2));
   ASSERT_TRUE(AwaitEnd(*next));
   EXPECT_TRUE(next->status().ok()) << next->status();
+}
+
+// ---- a connection that is lost ----
+
+class LostRunTest : public RunOpTest {
+ protected:
+  LostRunTest() : RunOpTest(0, 20 * kSecondNs) { on_.KnowPeer(); }
+  void Cut() { on_.world.world.Cut("worker", "ps"); }
+  // From now on nothing arrives.
+  void Part() {
+    transport::LoopbackFaults parted;
+    parted.lost = true;
+    on_.world.world.SetFaults(parted);
+  }
+  // Behind part, step and flags.
+  static Ticket TicketOf(const DataWorld::Asked& run) {
+    VarReader reader{ConstBytes(run.head)};
+    RunHead head;
+    EXPECT_TRUE(DecodeRunHead(&reader, &head).ok());
+    EXPECT_EQ(head.part, kPart);
+    return head.ticket;
+  }
+  // Its first run is lost, and comes again.
+  DataWorld::Asked* Lose(DataWorld::Asked* first) {
+    const std::string head = first->head;
+    const uint64_t repeated = GlobalCounters().calls_repeated.load();
+    Cut();
+    DataWorld::Asked* again = Next(kRunPart);
+    EXPECT_EQ(again->head, head);
+    EXPECT_EQ(GlobalCounters().calls_repeated.load(), repeated + 1);
+    return again;
+  }
+};
+
+TEST_F(LostRunTest, IsMadeAgainWithItsTicket) {
+  PlaceIt(Again::kTicket);
+  auto running = Start();
+  DataWorld::Asked* first = Next(kRunPart);
+  const Ticket ticket = TicketOf(*first);
+  EXPECT_EQ(ticket.number, 2u);
+  EXPECT_EQ(ticket.open, 2u);
+  auto other = Start();
+  const Ticket second = TicketOf(*Next(kRunPart));
+  EXPECT_EQ(second.client, ticket.client);
+  EXPECT_EQ(second.number, 3u);
+  EXPECT_EQ(second.open, 2u);
+  Cut();
+  DataWorld::Asked* one = Next(kRunPart);
+  DataWorld::Asked* two = Next(kRunPart);
+  EXPECT_EQ(TicketOf(*one).number + TicketOf(*two).number, 5u);
+  SayResult(one, Ramp(10'000, 5));
+  SayResult(two, Ramp(10'000, 5));
+  ASSERT_TRUE(AwaitEnd(*running));
+  ASSERT_TRUE(AwaitEnd(*other));
+  EXPECT_TRUE(running->status().ok()) << running->status();
+  EXPECT_EQ(running->output().flat<float>()(9'999), 10'004);
+  EXPECT_TRUE(other->status().ok()) << other->status();
+  // Both have their answers: nothing before the next one is open.
+  auto next = Start();
+  const Ticket last = TicketOf(*Next(kRunPart));
+  EXPECT_EQ(last.number, 4u);
+  EXPECT_EQ(last.open, 4u);
+  SayResult(&on_.world.asked.back(), Ramp(1, 1));
+  ASSERT_TRUE(AwaitEnd(*next));
+}
+
+TEST_F(LostRunTest, OfAPartThatOnlyReadsNeedsNoTicket) {
+  PlaceIt(Again::kFreely);
+  auto running = Start();
+  DataWorld::Asked* run = Next(kRunPart);
+  EXPECT_EQ(TicketOf(*run).number, 0u);
+  for (int turn = 0; turn < 5; ++turn) run = Lose(run);
+  SayResult(run, Ramp(2, 7));
+  ASSERT_TRUE(AwaitEnd(*running));
+  EXPECT_TRUE(running->status().ok()) << running->status();
+}
+
+TEST_F(LostRunTest, InTheMiddleOfItsAnswerIsMadeAgain) {
+  PlaceIt(Again::kFreely);
+  transport::LoopbackFaults slow;
+  slow.bytes_per_second = 1000 * 1000;
+  on_.world.world.SetFaults(slow);
+  auto running = Start();
+  DataWorld::Asked* run = Next(kRunPart);
+  SayResult(run, Ramp(1'000'000, 1));
+  on_.world.world.RunFor(300 * kMillisecondNs);
+  EXPECT_EQ(running->ends.count(), 0);
+  Cut();
+  SayResult(Next(kRunPart), Ramp(20'000, 3));
+  ASSERT_TRUE(AwaitEnd(*running));
+  ASSERT_TRUE(running->status().ok()) << running->status();
+  ASSERT_EQ(running->output().NumElements(), 20'000);
+  EXPECT_EQ(running->output().flat<float>()(19'999), 20'002);
+}
+
+TEST_F(LostRunTest, WhileItsPartIsPlacedIsMadeAgain) {
+  auto running = Start();
+  Next(kPlacePart);
+  Cut();
+  SayPlaced(Next(kPlacePart), 0);  // it does not know the part
+  DataWorld::Asked* place = Next(kPlacePart);
+  EXPECT_EQ(place->body.size(), 1u);
+  Cut();
+  place = Next(kPlacePart);
+  ASSERT_EQ(place->body.size(), 1u);
+  EXPECT_EQ(View(place->body[0].bytes()), "the piece");
+  SayPlaced(place, kPart);
+  SayResult(Next(kRunPart), Ramp(1, 2));
+  ASSERT_TRUE(AwaitEnd(*running));
+  EXPECT_TRUE(running->status().ok()) << running->status();
+}
+
+TEST_F(LostRunTest, OfAPartThatMayWaitEndsTheStep) {
+  PlaceIt(Again::kNever);
+  auto running = Start();
+  Next(kRunPart);
+  Cut();
+  ASSERT_TRUE(AwaitEnd(*running));
+  EXPECT_TRUE(absl::IsUnavailable(running->status())) << running->status();
+  EXPECT_EQ(on_.world.asked.size(), questions_);
+}
+
+TEST_F(LostRunTest, WhoseAnswerIsGoneEndsTheStep) {
+  PlaceIt(Again::kTicket);
+  auto running = Start();
+  Lose(Next(kRunPart))->reply.Send(Status::Application(kAnswerGone, "it was large"));
+  ASSERT_TRUE(AwaitEnd(*running));
+  EXPECT_TRUE(absl::IsAborted(running->status())) << running->status();
+  EXPECT_THAT(running->message(), HasSubstr("its answer was lost with the connection"));
+}
+
+TEST_F(LostRunTest, AtAServerThatHasDiedEndsAtOnce) {
+  PlaceIt(Again::kTicket);
+  auto running = Start();
+  Next(kRunPart);
+  const int64_t begun_ns = on_.world.worker_home->clock()->NowNs();
+  on_.world.KillPeer();
+  ASSERT_TRUE(AwaitEnd(*running));
+  EXPECT_TRUE(absl::IsUnavailable(running->status())) << running->status();
+  EXPECT_THAT(running->message(), Not(HasSubstr("refused")));  // the first error is the cause
+  EXPECT_LT(on_.world.worker_home->clock()->NowNs() - begun_ns, kSecondNs);
+}
+
+TEST_F(LostRunTest, AtAServerThatHasRestartedEndsAtOnce) {
+  PlaceIt(Again::kTicket);
+  auto running = Start();
+  Next(kRunPart);
+  on_.world.KillPeer();
+  on_.world.RestartPeer();
+  ASSERT_TRUE(AwaitEnd(*running));
+  EXPECT_TRUE(absl::IsUnavailable(running->status())) << running->status();
+  EXPECT_EQ(on_.CountAsked(kRunPart), 0u);  // another process: it may know nothing of us
+}
+
+TEST_F(LostRunTest, IsMadeAgainForAsLongAsTheSettingSays) {
+  PlaceIt(Again::kTicket);
+  auto running = Start();
+  Next(kRunPart);
+  const int64_t begun_ns = on_.world.worker_home->clock()->NowNs();
+  Cut();
+  Part();
+  ASSERT_TRUE(AwaitEnd(*running));
+  EXPECT_TRUE(absl::IsUnavailable(running->status())) << running->status();
+  const int64_t waited_ns = on_.world.worker_home->clock()->NowNs() - begun_ns;
+  EXPECT_GE(waited_ns, 20 * kSecondNs);
+  EXPECT_LT(waited_ns, 28 * kSecondNs);
+}
+
+TEST_F(LostRunTest, ToASilentServerIsNotMadeAgain) {
+  PlaceIt(Again::kTicket);
+  auto running = Start();
+  Next(kRunPart);
+  const int64_t begun_ns = on_.world.worker_home->clock()->NowNs();
+  Part();
+  ASSERT_TRUE(AwaitEnd(*running));  // the silence has used up the time
+  EXPECT_TRUE(absl::IsUnavailable(running->status())) << running->status();
+  EXPECT_LT(on_.world.worker_home->clock()->NowNs() - begun_ns, 27 * kSecondNs);
+}
+
+TEST_F(LostRunTest, EndsWithItsStep) {
+  PlaceIt(Again::kTicket);
+  CancellationManager cancellation;
+  auto running = Start(&cancellation);
+  Next(kRunPart);
+  Cut();
+  Part();
+  on_.world.world.RunFor(3 * kSecondNs);
+  EXPECT_EQ(running->ends.count(), 0);
+  cancellation.StartCancel();
+  ExpectCancelled(running.get());
 }
 
 TEST_F(RunOpTest, AServerWithoutADataPortSaysSo) {

@@ -533,6 +533,27 @@ bool MayTakeLong(const std::string& op) {
                                        "FromTextFile", "MakeIterator"});
 }
 
+bool OnlyReads(const Node& node) {
+  static const auto* const readers = new std::set<std::string>{
+      // Variables and tables are made by their first use, and found by all others.
+      "Variable", "VariableV2", "VarHandleOp", "HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2",
+      "MutableHashTableOfTensors", "MutableHashTableOfTensorsV2", "MutableDenseHashTable", "MutableDenseHashTableV2",
+      // Their content.
+      "ReadVariableOp", "_ReadVariablesOp", "VarIsInitializedOp", "IsVariableInitialized", "VariableShape",
+      "ResourceGather", "ResourceGatherNd", "LookupTableFind", "LookupTableFindV2", "LookupTableSize",
+      "LookupTableSizeV2", "LookupTableExport", "LookupTableExportV2",
+      // The state of these is a message.
+      "Assert", "Print", "PrintV2"};
+  const std::string& op = node.type_string();
+  if (readers->count(op) != 0) return true;
+  const tensorflow::OpDef& def = node.op_def();
+  if (def.is_stateful()) return false;
+  // A reference variable is changed through its input: Assign and ScatterAdd have no flag.
+  const bool is_passed_on = op == "RefIdentity" || op == "RefSwitch" || op == "RefMerge" || op == "RefSelect";
+  return is_passed_on || std::none_of(def.input_arg().begin(), def.input_arg().end(),
+                                      [](const tensorflow::OpDef::ArgDef& input) { return input.is_ref(); });
+}
+
 bool BelongsElsewhere(const std::string& op) {
   for (const char* start : {"Collective", "GetSession", "DeleteSession", "RemoteCall", "_Host", "_Fuse"}) {
     if (absl::StartsWith(op, start)) return true;

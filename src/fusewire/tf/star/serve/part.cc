@@ -218,7 +218,20 @@ TfStatus Part::Optimize(const tensorflow::OptimizerOptions& options) {
   return tensorflow::EnsureMemoryTypes(tensorflow::DeviceType(device_->device_type()), device_->name(), graph_.get());
 }
 
+// A value that a run takes or leaves is there once.
+Again Part::FindAgain() const {
+  bool only_reads = ends_.takes().empty() && ends_.keeps().empty();
+  Functions functions(definitions_.get());
+  for (Node* node : graph_->op_nodes()) {
+    if (node->IsArg() || node->IsRetval()) continue;
+    if (MayBlock(node->type_string()) || functions.Of(*node).may_block) return Again::kNever;
+    only_reads = only_reads && OnlyReads(*node);
+  }
+  return only_reads ? Again::kFreely : Again::kTicket;
+}
+
 TfStatus Part::MakeProgram() {
+  again_ = FindAgain();
   std::vector<OpKernel*> by_node(static_cast<size_t>(graph_->num_node_ids()), nullptr);
   for (Node* node : graph_->op_nodes()) {
     if (node->IsArg() || node->IsRetval()) continue;

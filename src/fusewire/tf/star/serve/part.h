@@ -21,6 +21,7 @@
 #include <tensorflow/core/protobuf/worker.pb.h>
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/star/serve/program.h"
 
 namespace fusewire::tf {
@@ -100,6 +101,8 @@ class Part {
 
   tensorflow::Device* device() const { return device_; }
   const PartEnds& ends() const { return ends_; }
+  // What may be done with a run whose connection is lost.
+  Again again() const { return again_; }
   // It ends soon, and does not wait: a reactor may run it.
   bool is_quick() const;
   // Calls `done` once, here or on another thread. `run` lives until then.
@@ -109,6 +112,7 @@ class Part {
   explicit Part(Owner owner);
   TfStatus Build(const tensorflow::RegisterGraphRequest& request);
   TfStatus Optimize(const tensorflow::OptimizerOptions& options);
+  Again FindAgain() const;
   TfStatus MakeProgram();
   TfStatus MakeKernel(const PropertiesPtr& properties, tensorflow::OpKernel** kernel);
   void DropKernel(tensorflow::OpKernel* kernel);
@@ -126,6 +130,7 @@ class Part {
   std::vector<tensorflow::OpKernel*> kernels_;  // of the program
   std::unique_ptr<Program> program_;            // null: executor_ runs it
   std::unique_ptr<tensorflow::Executor> executor_;
+  Again again_ = Again::kNever;
   bool may_take_long_ = false;  // a kernel may, even if it was quick so far
   std::atomic<int64_t> usual_ns_{INT64_MAX};
 };

@@ -20,28 +20,29 @@ std::string KeyOf(const std::string& session, const std::string& fingerprint) {
 
 }  // namespace
 
-uint64_t Shelf::Join(const std::string& session, const std::string& key) {
+uint64_t Shelf::Join(const std::string& session, const std::string& key, Again* again) {
   auto found = parts_.find(key);
   if (found == parts_.end()) return kNotHere;
+  *again = found->second.part->again();
   uint64_t& id = found->second.leases[session];
   if (id == 0) {
     id = ++last_id_;
     FUSEWIRE_DCHECK(id != kNotHere);
-    leases_[id] = Lease{found->second.part, found->second.name, session, {}};
+    leases_[id] = Lease{found->second.part, found->second.name, session, std::make_shared<Answers>(), {}};
   }
   return id;
 }
 
 TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint,
-                      const tensorflow::RegisterGraphRequest* request, uint64_t* id) {
+                      const tensorflow::RegisterGraphRequest* request, uint64_t* id, Again* again) {
   Part::Owner owner;
   owner.env = env_;
   TF_RETURN_IF_ERROR(env_->session_mgr->WorkerSessionForSession(session, &owner.session));
   bool is_isolated = owner.session->device_mgr() != env_->device_mgr;
   {
     MutexLock lock(mutex_);
-    *id = Join(session, KeyOf(session, fingerprint));
-    if (*id == kNotHere && !is_isolated) *id = Join(session, KeyOf("", fingerprint));
+    *id = Join(session, KeyOf(session, fingerprint), again);
+    if (*id == kNotHere && !is_isolated) *id = Join(session, KeyOf("", fingerprint), again);
     if (*id != kNotHere || request == nullptr) return TfStatus();
   }
   // Without the lock: making kernels may take long. If two threads make the same part, the first one is used.
@@ -56,7 +57,7 @@ TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint
   MutexLock lock(mutex_);
   if (parts_.emplace(key, Placed{std::move(part), std::move(name), {}}).second)
     GlobalCounters().Add(&Counters::star_parts);
-  *id = Join(session, key);
+  *id = Join(session, key, again);
   FUSEWIRE_DCHECK(*id != kNotHere);
   return TfStatus();
 }

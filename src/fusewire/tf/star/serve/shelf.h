@@ -17,6 +17,7 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/peer/marks.h"
+#include "fusewire/tf/star/serve/answers.h"
 #include "fusewire/tf/star/serve/part.h"
 
 namespace fusewire::tf {
@@ -30,14 +31,16 @@ class Shelf {
   // Before the first Find: the homes that will call it. They outlive the shelf.
   void SetHomes(reactor::Pool& homes);
 
-  // `request` may be null: *id is kNotHere if the part is not known. Fails if there is no such session.
+  // `request` may be null: *id is kNotHere if the part is not known. *again: what may be done with its runs. Fails if
+  // there is no such session.
   TfStatus Place(const std::string& session, const std::string& fingerprint,
-                 const tensorflow::RegisterGraphRequest* request, uint64_t* id);
+                 const tensorflow::RegisterGraphRequest* request, uint64_t* id, Again* again);
   // A part that a session has placed.
   struct Lease {
     PartPtr part;
     std::string name;  // as people say it
     std::string session;
+    AnswersPtr answers;      // of its runs with tickets
     mutable Mark mark = {};  // of its runs; at the home that has found it
   };
   // shared_ptr: a run may outlast the lease.
@@ -62,7 +65,7 @@ class Shelf {
     uint64_t endings = 0;
     std::unordered_map<uint64_t, LeasePtr> leases;
   };
-  uint64_t Join(const std::string& session, const std::string& key) FUSEWIRE_REQUIRES(mutex_);
+  uint64_t Join(const std::string& session, const std::string& key, Again* again) FUSEWIRE_REQUIRES(mutex_);
 
   tensorflow::WorkerEnv* const env_;
   EndThread ends_;  // a part's functions may have work in the task's pool, and their destructors wait for it

@@ -29,7 +29,7 @@ class ShelfTest : public testing::Test {
   }
   uint64_t Place(const std::string& session, const Piece* piece, const std::string& fingerprint = "neg") {
     uint64_t id = Shelf::kNotHere;
-    TfStatus placed = shelf_.Place(session, fingerprint, piece == nullptr ? nullptr : &piece->request, &id);
+    TfStatus placed = shelf_.Place(session, fingerprint, piece == nullptr ? nullptr : &piece->request, &id, &again_);
     EXPECT_TRUE(placed.ok()) << placed;
     return id;
   }
@@ -39,6 +39,7 @@ class ShelfTest : public testing::Test {
     return lease;
   }
 
+  Again again_ = Again::kNever;
   ManualClock clock_;
   std::unique_ptr<reactor::Reactor> home_ = reactor::Reactor::MakeManual(&clock_);
   std::unique_ptr<reactor::Pool> homes_;
@@ -107,12 +108,12 @@ TEST_F(ShelfTest, SessionsThatAreOverAreFoundAndForgotten) {
 
 TEST_F(ShelfTest, AFailedPlacementSaysWhyAndLeavesNothing) {
   uint64_t id = 1;
-  EXPECT_FALSE(shelf_.Place("nobody", "neg", &neg_.request, &id).ok());
+  EXPECT_FALSE(shelf_.Place("nobody", "neg", &neg_.request, &id, &again_).ok());
   tensorflow::RegisterGraphRequest empty;
-  EXPECT_FALSE(shelf_.Place("one", "empty", &empty, &id).ok());
+  EXPECT_FALSE(shelf_.Place("one", "empty", &empty, &id, &again_).ok());
   EXPECT_EQ(id, Shelf::kNotHere);
   Piece unknown("NoSuchOperation", 1);
-  EXPECT_FALSE(shelf_.Place("one", "unknown", &unknown.request, &id).ok());
+  EXPECT_FALSE(shelf_.Place("one", "unknown", &unknown.request, &id, &again_).ok());
   EXPECT_EQ(Place("one", nullptr, "unknown"), Shelf::kNotHere);
 }
 
@@ -144,7 +145,7 @@ TEST_F(ShelfTest, ReleasingAPartDoesNotWaitForTheTasksPool) {
   Piece piece("AddV2", 1);
   piece.CallOnConstant();
   uint64_t id = Shelf::kNotHere;
-  TfStatus placed = shelf.Place("one", "called", &piece.request, &id);
+  TfStatus placed = shelf.Place("one", "called", &piece.request, &id, &again_);
   ASSERT_TRUE(placed.ok()) << placed;
   std::future<void> released = std::async(std::launch::async, [&shelf] { shelf.Release("one"); });
   EXPECT_EQ(released.wait_for(std::chrono::seconds(20)), std::future_status::ready);

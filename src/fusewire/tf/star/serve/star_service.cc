@@ -21,10 +21,12 @@ namespace {
 
 Status UnknownPart() { return Status::Application(kUnknownPart, "a part of a graph that is not placed here"); }
 
-void AnswerPlaced(rpc::Reply reply, const TfStatus& status, uint64_t id) {
+void AnswerPlaced(rpc::Reply reply, const TfStatus& status, uint64_t id = Shelf::kNotHere,
+                  Again again = Again::kNever) {
   std::string head;
   AppendTfStatus(status, &head);
   if (status.ok()) AppendFixed64(&head, id);
+  if (status.ok()) head.push_back(static_cast<char>(again));
   reply.Send(Status::Ok(), head);
 }
 
@@ -40,6 +42,7 @@ class StarService::Incoming final : public rpc::RequestSink {
     FUSEWIRE_TRY(DecodeRunHead(&reader, &run));
     id_ = run.part;
     run_.step = run.step;
+    ticket_ = run.ticket;
     lease_ = shelf->Find(id_);
     if (lease_ == nullptr) return UnknownPart();
     if (run.is_traced) run_.collector = std::make_unique<tensorflow::StepStatsCollector>(&run_.stats);
@@ -93,6 +96,7 @@ class StarService::Incoming final : public rpc::RequestSink {
       for (const Buffer& one : body) facts->bytes_out += one.size();
       if (!status.ok()) facts->error = status.ToString();
     });
+    if (has_ticket()) lease_->answers->End(ticket_, ConstBytes(head), body, reply);
     reply->Send(Status::Ok(), head, std::move(body));
   }
 
@@ -111,12 +115,16 @@ class StarService::Incoming final : public rpc::RequestSink {
     event_.Begin(observe::Kind::kRunIn, lease_->mark.tag, run_.step, FlowOf(lease_->mark, run_.step));
   }
 
+  bool has_ticket() const { return ticket_.number != 0; }
+  // False: it came before, and *reply has its answer, or will have it.
+  bool IsFirst(rpc::Reply* reply) { return !has_ticket() || lease_->answers->Begin(ticket_, reply); }
   Part& part() { return *lease_->part; }
   const std::string& session() const { return lease_->session; }
   PartRun& run() { return run_; }
 
  private:
   uint64_t id_ = 0;
+  Ticket ticket_;
   std::string peer_;       // in a profile; otherwise empty
   Shelf::LeasePtr lease_;  // shared_ptr: the lease may end meanwhile
   TensorPlace place_;
@@ -146,11 +154,11 @@ void StarService::Place(rpc::Request request, rpc::Reply reply) {
     tensorflow::RegisterGraphRequest part;
     bool has_part = !placing->body.empty();
     if (has_part && !ParseProto(ConstBytes(), placing->body, &part))
-      return AnswerPlaced(std::move(placing->reply), absl::InvalidArgumentError("the part is not a valid GraphDef"),
-                          Shelf::kNotHere);
+      return AnswerPlaced(std::move(placing->reply), absl::InvalidArgumentError("the part is not a valid GraphDef"));
     uint64_t id = Shelf::kNotHere;
-    TfStatus placed = shelf_.Place(placing->session, placing->fingerprint, has_part ? &part : nullptr, &id);
-    AnswerPlaced(std::move(placing->reply), placed, id);
+    Again again = Again::kNever;
+    TfStatus placed = shelf_.Place(placing->session, placing->fingerprint, has_part ? &part : nullptr, &id, &again);
+    AnswerPlaced(std::move(placing->reply), placed, id, again);
   });
 }
 
@@ -163,6 +171,7 @@ void StarService::Run(rpc::Request request, rpc::Reply reply) {
     Status read = incoming->Read(&shelf_, request.head, nullptr);
     if (!read.ok()) return reply.Send(std::move(read));
   }
+  if (!incoming->IsFirst(&reply)) return;
   incoming->Begin(request.peer);
   TraceMe trace([&] { return incoming->Traced(); }, kTraceLevel);
   TfStatus ready = incoming->Finish(&store_);
@@ -187,9 +196,14 @@ void StarService::Run(rpc::Request request, rpc::Reply reply) {
   auto running = std::make_shared<Running>();
   running->incoming = std::move(incoming);
   running->reply = std::move(reply);
-  running->reply.OnUnwanted([weak = std::weak_ptr<Running>(running)] {
+  auto cancel = [weak = std::weak_ptr<Running>(running)] {
     if (auto there = weak.lock()) there->incoming->run().cancellation.StartCancel();
-  });
+  };
+  if (running->incoming->has_ticket()) {
+    running->reply.OnCancelled(cancel);
+  } else {
+    running->reply.OnUnwanted(cancel);
+  }
   auto run = [this, running] {
     running->incoming->part().Run(&running->incoming->run(), [this, running](const TfStatus& status) {
       if (!status.ok()) return running->incoming->Answer(&running->reply, status);

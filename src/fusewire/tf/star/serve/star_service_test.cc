@@ -76,16 +76,34 @@ class StarServiceTest : public testing::Test {
     EXPECT_TRUE(status.ok() || error != nullptr) << status;
     return status.ok() ? reader.Fixed64() : 0;
   }
-  static std::string RunHead(uint64_t part, uint8_t flags = 0) {
+  Again PlaceAgain(const std::string& fingerprint, const Piece& piece) {
+    Asking question(kPlacePart);
+    const std::string text = TextOf(piece);
+    AppendText(&question.text, kSession);
+    AppendText(&question.text, fingerprint);
+    question.body.push_back(Buffer::CopyOf(ConstBytes(text.data(), text.size())));
+    Ask(&question);
+    VarReader reader{ConstBytes(question.reply_head)};
+    TfStatus status;
+    uint64_t part = 0;
+    Again again = Again::kNever;
+    EXPECT_TRUE(ReadTfStatus(&reader, &status).ok() && status.ok()) << status;
+    EXPECT_TRUE(DecodePlaced(&reader, &part, &again).ok());
+    EXPECT_NE(part, 0u);
+    return again;
+  }
+  static std::string RunHead(uint64_t part, uint8_t flags = 0, const Ticket& ticket = Ticket()) {
     std::string head;
     AppendFixed64(&head, part);
     AppendFixed64(&head, static_cast<uint64_t>(kStep));
     head.push_back(static_cast<char>(flags));
+    if ((flags & kWithTicket) != 0) AppendTicket(ticket, &head);
     return head;
   }
-  Outcome Run(uint64_t part, const std::vector<Tensor>& args, uint8_t flags = 0) {
+  Outcome Run(uint64_t part, const std::vector<Tensor>& args, uint8_t flags = 0, const Ticket& ticket = Ticket()) {
     Asking question(kRunPart);
-    question.text = RunHead(part, flags);
+    if (ticket.number != 0) flags |= kWithTicket;
+    question.text = RunHead(part, flags, ticket);
     for (const Tensor& arg : args) EXPECT_TRUE(AppendTensor(arg, &question.text, &question.body).ok());
     Ask(&question);
     Outcome outcome;
@@ -256,6 +274,92 @@ TEST_F(StarServiceTest, ATracedRunTellsHowLongItTook) {
   Outcome outcome = Run(part, {Ramp(2, 1)}, kTraced);
   ASSERT_TRUE(outcome.status.ok()) << outcome.status;
   EXPECT_NE(outcome.left.find("result"), std::string::npos);  // the operation's name
+}
+
+// ---- tickets ----
+
+TEST_F(StarServiceTest, APlacedPartSaysWhatMayBeDoneWithItsRuns) {
+  EXPECT_EQ(PlaceAgain("neg", Piece("Neg", 1)), Again::kFreely);
+  EXPECT_EQ(PlaceAgain("neg", Piece("Neg", 1)), Again::kFreely);  // known by now
+  Piece taking("AddV2", 2);
+  EXPECT_EQ(PlaceAgain("taking", taking.Take(1, 5)), Again::kTicket);
+  Piece staging("Neg", 1);
+  EXPECT_EQ(PlaceAgain("staging", staging.WithStaging()), Again::kNever);
+}
+
+TEST_F(StarServiceTest, ARunThatComesAgainIsAnsweredAndNotRun) {
+  Piece add("AddV2", 2);
+  const uint64_t part = Place("add", TextOf(add.Take(1, 5)));
+  ASSERT_TRUE(Keep(5, 1, Ramp(2, 10)).ok());
+  const Ticket ticket{77, 3, 3};
+  for (int turn = 0; turn < 3; ++turn) {  // there is one value to take
+    Outcome outcome = Run(part, {Ramp(2, 1)}, 0, ticket);
+    ASSERT_TRUE(outcome.wire.ok()) << outcome.wire.ToString();
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+    EXPECT_EQ(outcome.results[0].flat<float>()(1), 2 + 11);
+  }
+  EXPECT_TRUE(absl::IsAborted(Run(part, {Ramp(2, 1)}, 0, {77, 4, 4}).status));
+  EXPECT_EQ(Run(part, {Ramp(2, 1)}, 0, ticket).wire.app_code(), kAnswerGone);
+}
+
+TEST_F(StarServiceTest, ItsErrorIsItsAnswerToo) {
+  Piece add("AddV2", 2);
+  const uint64_t part = Place("add", TextOf(add.Take(1, 5)));
+  EXPECT_TRUE(absl::IsAborted(Run(part, {Ramp(2, 1)}, 0, {77, 1, 1}).status));
+  ASSERT_TRUE(Keep(5, 1, Ramp(2, 10)).ok());
+  EXPECT_TRUE(absl::IsAborted(Run(part, {Ramp(2, 1)}, 0, {77, 1, 1}).status));
+}
+
+TEST_F(StarServiceTest, TicketsEndWithTheSession) {
+  Piece add("AddV2", 2);
+  uint64_t part = Place("add", TextOf(add.Take(1, 5)));
+  EXPECT_TRUE(absl::IsAborted(Run(part, {Ramp(2, 1)}, 0, {77, 1, 1}).status));
+  service_->Release(kSession);
+  part = Place("add", TextOf(add));
+  ASSERT_TRUE(Keep(5, 1, Ramp(2, 10)).ok());
+  EXPECT_TRUE(Run(part, {Ramp(2, 1)}, 0, {77, 1, 1}).status.ok());
+}
+
+TEST_F(StarServiceTest, ARunOutlivesItsConnectionAndAnswersTheNextOne) {
+  Piece add("AddV2", 2);
+  const uint64_t part = Place("add", TextOf(add.Take(1, 5)));
+  ASSERT_TRUE(Keep(5, 1, Ramp(2, 10)).ok());
+  const Ticket ticket{77, 1, 1};
+  auto begin = [&](Asking* asking) {
+    asking->text = RunHead(part, kWithTicket, ticket);
+    EXPECT_TRUE(AppendTensor(Ramp(2, 1), &asking->text, &asking->body).ok());
+    asking->head = asking->text;
+    channel_->client().Start(asking);
+  };
+  Asking lost(kRunPart), again(kRunPart);
+  begin(&lost);
+  // It waits for a thread of the task's pool meanwhile, as it is the part's first run.
+  world_.world.RunFor(100 * kMillisecondNs);
+  world_.world.Cut("worker", "ps");
+  ASSERT_TRUE(world_.RunUntil([&lost] { return lost.has_ended; }));
+  EXPECT_EQ(lost.status.code(), Code::kUnavailable);
+  begin(&again);
+  world_.world.RunFor(kSecondNs);
+  EXPECT_FALSE(again.has_ended);
+  ASSERT_TRUE(world_.RunUntilWithThreads([&] {
+    task_.RunHere();
+    return again.has_ended;
+  }));
+  ASSERT_TRUE(again.status.ok()) << again.status.ToString();
+  VarReader reader{ConstBytes(again.reply_head)};
+  TfStatus status;
+  ASSERT_TRUE(ReadTfStatus(&reader, &status).ok());
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// ---- kept values ----
+
+TEST_F(StarServiceTest, AValueThatComesTwiceIsKeptOnce) {
+  Piece add("AddV2", 2);
+  const uint64_t part = Place("add", TextOf(add.Take(1, 5)));
+  for (int turn = 0; turn < 2; ++turn) ASSERT_TRUE(Keep(5, 1, Ramp(2, 10)).ok());
+  EXPECT_TRUE(Run(part, {Ramp(2, 1)}).status.ok());
+  EXPECT_TRUE(absl::IsAborted(Run(part, {Ramp(2, 1)}).status));
 }
 
 TEST_F(StarServiceTest, AKeptValueIsTakenByALaterPart) {

@@ -10,6 +10,7 @@
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/marks.h"
+#include "fusewire/tf/peer/tickets.h"
 #include "fusewire/tf/receive/step_context.h"
 
 namespace fusewire::tf {
@@ -26,14 +27,13 @@ class KeepCall final : public rpc::Call {
   TfStatus Add(const KeptValue& value) {
     AppendVarint(&text_, value.number);
     AppendVarint(&text_, value.takers);
+    tensors_.push_back(value.tensor);
     return AppendTensor(value.tensor, &text_, &body);
   }
 
   void Go(ChannelPtr channel) {
     channel_ = std::move(channel);
-    head = text_;
-    GlobalCounters().Add(&Counters::calls_out);
-    channel_->client().Start(this);
+    Start();
   }
   // Instead of Go.
   void Fail(const TfStatus& status) {
@@ -43,14 +43,30 @@ class KeepCall final : public rpc::Call {
   }
 
  private:
+  void Start() {
+    head = text_;
+    repeats_.Begin(*channel_);
+    GlobalCounters().Add(&Counters::calls_out);
+    channel_->client().Start(this);
+  }
+
   void OnDone(Status status) override {
     channel_->ReportStatus(status);
+    // Values that come twice are kept once, and nobody takes them before this run has ended.
+    if (repeats_.IsAgain(*channel_, &status)) {
+      std::string same;  // the heads of the tensors are in text_
+      body.clear();
+      for (const tensorflow::Tensor& tensor : tensors_) AppendTensor(tensor, &same, &body).IgnoreError();
+      return Start();
+    }
     Fail(WithTarget(ToTf(status), channel_->target(), "KeepValues"));
   }
 
   ChannelPtr channel_;
   std::function<void(const TfStatus&)> done_;
   std::string text_;
+  std::vector<tensorflow::Tensor> tensors_;  // until they have arrived
+  Repeats repeats_;
 };
 
 // The last of several ends, with the first error among them.

@@ -1,0 +1,52 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/peer/tickets.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "fusewire/base/check.h"
+#include "fusewire/base/random.h"
+#include "fusewire/tf/peer/channel.h"
+#include "fusewire/tf/peer/marks.h"
+
+namespace fusewire::tf {
+
+TicketBook::TicketBook() : client_(SystemRandom64()) {}
+
+Ticket TicketBook::Take() {
+  MutexLock lock(mutex_);
+  open_.push_back(++last_);
+  return Ticket{client_, last_, open_.front()};
+}
+
+void TicketBook::GiveBack(const Ticket& ticket) {
+  FUSEWIRE_DCHECK(ticket.client == client_);
+  MutexLock lock(mutex_);
+  auto found = std::lower_bound(open_.begin(), open_.end(), ticket.number);
+  FUSEWIRE_CHECK(found != open_.end() && *found == ticket.number);
+  open_.erase(found);
+}
+
+void Repeats::Begin(const Channel& channel) { losses_ = channel.losses(); }
+
+bool Repeats::IsAgain(const Channel& channel, Status* status) {
+  const bool is_first = deadline_ns_ == 0;
+  // Until a connection was lost, an error is about the call itself, or about a peer that was never there.
+  if (status->ok() || (is_first && channel.losses() == losses_)) return false;
+  const int64_t now_ns = channel.NowNs();
+  if (is_first) {
+    first_ = *status;
+    deadline_ns_ = channel.RecoversUntilNs();
+  }
+  const bool may_help =
+      status->code() == Code::kUnavailable || status->code() == Code::kCorrupt || status->code() == Code::kTimeout;
+  const bool is_dead = status->system_error() == ECONNREFUSED;  // its port is closed
+  if (may_help && !is_dead && now_ns < deadline_ns_) {
+    GlobalCounters().Add(&Counters::calls_repeated);
+    return true;
+  }
+  if (IsLost(*status) || status->code() == Code::kTimeout) *status = first_;
+  return false;
+}
+
+}  // namespace fusewire::tf
