@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The options of a Client.
-// Home: none, plain values but for on_up and on_lost.
+// Home: none, plain values but for on_up and on_down.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ struct ClientOptions {
   uint64_t incarnation = 0;
   // At home: there is a connection, over this wire: "tcp", "shm" ...
   std::function<void(const char* wire)> on_up;
-  // At home, before the calls in flight end: a connection that was up is lost, also while no call is in flight. Not
-  // after Close. It must not destroy the client.
-  std::function<void(const Status& why)> on_lost;
+  // At home, before the calls in flight end: a connection is lost, also while no call is in flight, or could not be
+  // made. Not after Close. It must not destroy the client.
+  std::function<void(const Status& why, bool was_up)> on_down;
 };
 
 }  // namespace fusewire::rpc

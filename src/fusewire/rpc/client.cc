@@ -283,7 +283,7 @@ void ClientCore::SendWaiting() {
 
 void ClientCore::OnDown(Status why, bool was_up) {
   last_failure_ = why;
-  if (was_up && !closed_ && options_.on_lost) options_.on_lost(why);
+  if (!closed_ && options_.on_down) options_.on_down(why, was_up);
   // An OnDone may start new calls, which wait for the next connection; end only the calls that were sent.
   std::vector<uint64_t> ended;
   // Waiting for the peer does not help if it refuses us, or if this process has no descriptor left.

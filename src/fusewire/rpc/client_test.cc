@@ -569,7 +569,7 @@ TEST(Client, AWrongClusterRefusesTheImpatientToo) {
 TEST(Client, TellsOfALostConnectionAlsoWithoutACall) {
   int lost = 0;
   WorldOptions options;
-  options.client.on_lost = [&lost](const Status&) { ++lost; };
+  options.client.on_down = [&lost](const Status&, bool was_up) { lost += was_up; };
   RpcWorld world(std::move(options));
   ExpectEcho(&world, 1, {}, 1);
   world.KillServer(transport::LoopbackDeath::kReset);
@@ -589,7 +589,7 @@ TEST(Client, ALostConnectionIsOneThatWasUpAndNotClosed) {
   WorldOptions options;
   options.with_server = false;
   options.client.patience_ns = 0;
-  options.client.on_lost = [&lost](const Status&) { ++lost; };
+  options.client.on_down = [&lost](const Status&, bool was_up) { lost += was_up; };
   RpcWorld world(std::move(options));
   ProbeCall call(kEcho);
   ASSERT_TRUE(world.Ask(&call));

@@ -315,7 +315,10 @@ Channel::Channel(task::Task& task, Options options)
       own_task_(ShortTask(task.name())),
       client_(task, options_.address, ClientOptions()),
       home_(client_.home()),
-      cleanup_timer_([this] { SendCleanups(); }) {}
+      cleanup_timer_([this] { SendCleanups(); }) {
+  // The peer has just said where its data port is.
+  losses_.recovers_until_ns.store(NowNs() + options_.recovery_ns, std::memory_order_relaxed);
+}
 
 Channel::~Channel() {
   FUSEWIRE_DCHECK(!reactor::Reactor::InsideAny());
@@ -333,7 +336,7 @@ rpc::ClientOptions Channel::ClientOptions() {
   client.patience_ns = options_.patience_ns;
   client.incarnation = options_.incarnation;
   client.on_up = [this](const char* wire) { OnUp(wire); };
-  client.on_lost = [this](const Status& why) { OnLost(why); };
+  client.on_down = [this](const Status& why, bool was_up) { OnDown(why, was_up); };
   return client;
 }
 
@@ -343,10 +346,12 @@ void Channel::OnUp(const char* wire) {
   if (!options_.protocol.empty()) TellOfConnection(options_.target, options_.protocol, wire);
 }
 
-void Channel::OnLost(const Status& why) {
-  const int64_t silent_ns = std::max<int64_t>(why.age_ms(), 0) * kMillisecondNs;
-  losses_.recovers_until_ns.store(NowNs() - silent_ns + options_.recovery_ns, std::memory_order_relaxed);
-  alive_.store(false, std::memory_order_relaxed);
+void Channel::OnDown(const Status& why, bool was_up) {
+  if (was_up) {
+    const int64_t silent_ns = std::max<int64_t>(why.age_ms(), 0) * kMillisecondNs;
+    losses_.recovers_until_ns.store(NowNs() - silent_ns + options_.recovery_ns, std::memory_order_relaxed);
+    alive_.store(false, std::memory_order_relaxed);
+  }
   losses_.count.fetch_add(1, std::memory_order_release);
 }
 

@@ -112,7 +112,8 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   const transport::Address& address() const { return options_.address; }
   // Any thread. False while a call over it, or its idle connection, is lost: get another channel.
   bool alive() const { return alive_.load(std::memory_order_relaxed); }
-  // Any thread. How many connections were lost; and until when calls over the last of them are made again.
+  // Any thread. How many connections were lost or not made; and until when calls are made again, by the last sign of
+  // life.
   uint64_t losses() const { return losses_.count.load(std::memory_order_acquire); }
   int64_t RecoversUntilNs() const { return losses_.recovers_until_ns.load(std::memory_order_relaxed); }
   bool recovers() const { return options_.recovery_ns > 0; }
@@ -137,7 +138,7 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   Channel(task::Task& task, Options options);
   rpc::ClientOptions ClientOptions();
   void OnUp(const char* wire);
-  void OnLost(const Status& why);
+  void OnDown(const Status& why, bool was_up);
 
   // A mail that takes the receives out of the entrance.
   struct Doorman final : Mail {

@@ -31,15 +31,16 @@ void Repeats::Begin(const Channel& channel) { losses_ = channel.losses(); }
 
 bool Repeats::IsAgain(const Channel& channel, Status* status) {
   const bool is_first = deadline_ns_ == 0;
-  // Until a connection was lost, an error is about the call itself, or about a peer that was never there.
+  // While the connection stands, an error is about the call itself.
   if (status->ok() || (is_first && channel.losses() == losses_)) return false;
   const int64_t now_ns = channel.NowNs();
   if (is_first) {
     first_ = *status;
     deadline_ns_ = channel.RecoversUntilNs();
   }
-  const bool may_help =
-      status->code() == Code::kUnavailable || status->code() == Code::kCorrupt || status->code() == Code::kTimeout;
+  // A port that does not answer the first dial is behind a firewall, or another one is meant.
+  const bool may_help = status->code() == Code::kUnavailable || status->code() == Code::kCorrupt ||
+                        (status->code() == Code::kTimeout && !is_first);
   const bool is_dead = status->system_error() == ECONNREFUSED;  // its port is closed
   if (may_help && !is_dead && now_ns < deadline_ns_) {
     GlobalCounters().Add(&Counters::calls_repeated);

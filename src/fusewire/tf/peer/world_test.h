@@ -126,8 +126,8 @@ class DataWorld {
 
   using Methods = std::function<std::vector<rpc::Method>(reactor::Pool& homes)>;
   // With `methods`, the peer is real: it answers by itself.
-  explicit DataWorld(bool has_peer = true, Methods methods = nullptr)
-      : world(1, transport::LoopbackFaults()), methods_(std::move(methods)) {
+  explicit DataWorld(bool has_peer = true, Methods methods = nullptr, uint64_t seed = 1)
+      : world(seed, transport::LoopbackFaults()), methods_(std::move(methods)) {
     worker_home = world.AddHost("worker");
     ps_home = world.AddHost("ps");
     worker = MakeTask("worker", worker_home, 0);

@@ -104,8 +104,9 @@ class StepTask {
 class StepWorld {
  public:
   explicit StepWorld(bool has_peer = true) : StepWorld(has_peer, 2 * kSecondNs, 0) {}
-  StepWorld(bool has_peer, int64_t patience_ns, int64_t recovery_ns)
-      : world(has_peer),
+  StepWorld(bool has_peer, int64_t patience_ns, int64_t recovery_ns, DataWorld::Methods methods = nullptr,
+            uint64_t seed = 1)
+      : world(has_peer, std::move(methods), seed),
         task(world.worker.get(), "ps:2222", std::make_unique<FakeWorker>(), patience_ns, recovery_ns) {}
   // A one-way call holds its channel until its timeout.
   ~StepWorld() { world.world.RunFor(20 * kSecondNs); }

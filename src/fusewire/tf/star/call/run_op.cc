@@ -354,6 +354,8 @@ class Running final : public rpc::Call {
     // What is recorded is played again, more than once.
     const bool has_tickets = lost_.again == Again::kTicket && channel_->recovers() && !RecordsCalls();
     if (has_tickets && lost_.ticket.number == 0) lost_.ticket = channel_->tickets().Take();
+    lost_.part = id;
+    lost_.mark = mark;
     text_.clear();
     AppendFixed64(&text_, id);
     AppendFixed64(&text_, static_cast<uint64_t>(context_->step_id()));
@@ -406,7 +408,7 @@ class Running final : public rpc::Call {
     FUSEWIRE_CHECK(were_under_way > 0);
     TraceMe trace([this] { return Traced("fusewire part ran"); }, kTraceLevel);
     const bool may_repeat = lost_.again == Again::kFreely || lost_.ticket.number != 0;
-    if (may_repeat && lost_.repeats.IsAgain(*channel_, &status)) return FindPart();
+    if (may_repeat && lost_.repeats.IsAgain(*channel_, &status)) return Go(lost_.part, lost_.mark);
     if (status.code() == Code::kApplication && status.app_code() == kAnswerGone)
       return End(WithTarget(absl::AbortedError(absl::StrCat("fusewire: ", placement_->task,
                                                             " has run a part of the step, and its answer was lost "
@@ -454,6 +456,8 @@ class Running final : public rpc::Call {
   ChannelPtr channel_;
   int placed_ = 0;
   struct Lost {
+    uint64_t part = 0;  // its number at the server
+    Mark mark;
     Again again = Again::kNever;  // what may be done then
     Ticket ticket;
     Repeats repeats;

@@ -13,9 +13,9 @@
 namespace fusewire::tf {
 namespace {
 
-class Asking final : public rpc::Call {
+class Caller final : public rpc::Call {
  public:
-  explicit Asking(ConstBytes text) : Call(kRunPart) { head = text; }
+  explicit Caller(ConstBytes text) : Call(kRunPart) { head = text; }
   bool has_ended = false;
   Status status;
 
@@ -32,7 +32,7 @@ class AnswersTest : public testing::Test {
   ~AnswersTest() override {
     for (rpc::Reply& reply : running_) reply.Send(Status::Ok());
     world_.RunUntil([this] {
-      for (const Asking& call : calls_) {
+      for (const Caller& call : calls_) {
         if (!call.has_ended) return false;
       }
       return true;
@@ -51,7 +51,7 @@ class AnswersTest : public testing::Test {
     running_.push_back(std::move(reply));
   }
   // It has an answer, or will have one.
-  Asking& ExpectAgain(uint64_t number, uint64_t open) {
+  Caller& ExpectAgain(uint64_t number, uint64_t open) {
     rpc::Reply reply = Come();
     EXPECT_FALSE(answers_.Begin({1, number, open}, &reply));
     EXPECT_FALSE(reply);
@@ -66,14 +66,14 @@ class AnswersTest : public testing::Test {
     answers_.End({1, number, 1}, ConstBytes(head), body, &reply);
     reply.Send(Status::Ok(), ConstBytes(head), std::move(body));
   }
-  bool AwaitEnd(const Asking& call) {
+  bool AwaitEnd(const Caller& call) {
     return world_.RunUntil([&call] { return call.has_ended; });
   }
 
   Answers answers_;
   DataWorld world_;
   ChannelPtr channel_ = world_.MakeChannel();
-  std::deque<Asking> calls_;
+  std::deque<Caller> calls_;
   std::deque<rpc::Reply> running_;
 };
 
@@ -81,7 +81,7 @@ TEST_F(AnswersTest, ARunThatComesAgainAfterItsEndGetsItsAnswer) {
   ExpectFirst(1, 1);
   End(1, "answer", 100);
   for (int turn = 0; turn < 3; ++turn) {
-    Asking& again = ExpectAgain(1, 1);
+    Caller& again = ExpectAgain(1, 1);
     ASSERT_TRUE(AwaitEnd(again));
     EXPECT_TRUE(again.status.ok()) << again.status.ToString();
     EXPECT_EQ(again.reply_head, "answer");
@@ -92,8 +92,8 @@ TEST_F(AnswersTest, ARunThatComesAgainAfterItsEndGetsItsAnswer) {
 
 TEST_F(AnswersTest, OneThatStillRunsAnswersTheConnectionThatAskedLast) {
   ExpectFirst(1, 1);
-  Asking& second = ExpectAgain(1, 1);
-  Asking& third = ExpectAgain(1, 1);
+  Caller& second = ExpectAgain(1, 1);
+  Caller& third = ExpectAgain(1, 1);
   ASSERT_TRUE(AwaitEnd(second));
   EXPECT_EQ(second.status.code(), Code::kCancelled);
   EXPECT_FALSE(third.has_ended);
@@ -107,7 +107,7 @@ TEST_F(AnswersTest, OneThatStillRunsAnswersTheConnectionThatAskedLast) {
 TEST_F(AnswersTest, ALargeAnswerIsNotKept) {
   ExpectFirst(1, 1);
   End(1, "answer", Answers::kKeptBytesMax);
-  Asking& again = ExpectAgain(1, 1);
+  Caller& again = ExpectAgain(1, 1);
   ASSERT_TRUE(AwaitEnd(again));
   EXPECT_EQ(again.status.app_code(), kAnswerGone);
 }
@@ -119,7 +119,7 @@ TEST_F(AnswersTest, WhatTheWorkerHasIsDroppedAndNeverRunsAgain) {
   EXPECT_EQ(answers_.kept(), 2u);
   ExpectFirst(3, 2);
   EXPECT_EQ(answers_.kept(), 2u);
-  Asking& late = ExpectAgain(1, 1);  // it was under way for a long time
+  Caller& late = ExpectAgain(1, 1);  // it was under way for a long time
   ASSERT_TRUE(AwaitEnd(late));
   EXPECT_EQ(late.status.app_code(), kAnswerGone);
   ExpectFirst(4, 4);  // the worker has given up what runs
@@ -136,7 +136,7 @@ TEST_F(AnswersTest, OtherClientsHaveNumbersOfTheirOwn) {
 }
 
 TEST_F(AnswersTest, APeerThatTakesAllNumbersIsRefused) {
-  Asking& wide = ExpectAgain(1 + Answers::kOpenMax, 1);
+  Caller& wide = ExpectAgain(1 + Answers::kOpenMax, 1);
   ASSERT_TRUE(AwaitEnd(wide));
   EXPECT_EQ(wide.status.code(), Code::kOverloaded);
   rpc::Reply none;
