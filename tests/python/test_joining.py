@@ -48,6 +48,14 @@ class Counts:
         for _ in range(times):
             self._take(self._cluster.read_until(self._worker, "COUNT", 60))
 
+    def read_to(self, is_there) -> None:
+        """Up to the step of which this holds; the worker has written many lines meanwhile."""
+        lines = 0
+        while not is_there(*self.all[-1]):
+            self.read(1)
+            lines += 1
+            assert lines < 20_000, self.all[-100:]
+
     def read_rest(self) -> None:
         self._take(self._cluster.rest(self._worker))
 
@@ -76,7 +84,11 @@ def killed(tasks, tmp_path):
         logged = (tmp_path / "worker-0.err").read_text()
         second = Counts(cluster, cluster.start("worker", 0))
         second.read(20)
-        worker.read(100)
+        if second.all[0][0] > 1:
+            worker.read_to(lambda _, step, __: step > second.all[0][1])
+        else:
+            most = max(count for count, _, _ in worker.all)
+            worker.read_to(lambda count, *_: count < most)
         return first.all, second.all, worker.all, (tmp_path / "worker-0.err").read_text().removeprefix(logged)
 
     return kill
@@ -435,6 +447,19 @@ def test_a_question_without_an_answer_ends(target, tmp_path, capfd, monkeypatch)
         assert second.values(session) == [2, 2, 1]
     assert reason_of(capfd) == ("they did not say within 1 s what they have", RESTORED)
     assert not [each for each in threading.enumerate() if each.name == "fusewire-close" and not each.daemon]
+
+
+def test_an_error_of_the_question_ends_as_without_us(target, tmp_path, capfd, monkeypatch):
+    begin(target, tmp_path)
+
+    def fail(self, question):
+        raise tf.errors.InternalError(None, None, "it broke\nhere")
+
+    monkeypatch.setattr(joining.Asker, "answer", fail)
+    second = Model()
+    with second.session(target, tmp_path) as session:
+        assert second.values(session) == [2, 2, 1]
+    assert reason_of(capfd) == ("asking them failed: InternalError: it broke", RESTORED)
 
 
 @pytest.mark.parametrize("kind", [tf.errors.AbortedError, tf.errors.UnavailableError])

@@ -264,12 +264,11 @@ def _join(start: Start, checkpoint: Checkpoint, saved: int) -> tuple[Any, int]:
         raise
     except (errors.UnavailableError, errors.AbortedError):
         raise
-    except errors.DeadlineExceededError as error:
-        # Closing waits for a server, too.
-        threading.Thread(target=manager._safe_close, args=(session,), name="fusewire-close", daemon=True).start()
-        raise StaysError(f"they did not say within {asker.limit_s:.0f} s what they have") from error
     except errors.OpError as error:
-        manager._safe_close(session)
+        # Closing may wait for the server that has not answered.
+        threading.Thread(target=manager._safe_close, args=(session,), name="fusewire-close", daemon=True).start()
+        if isinstance(error, errors.DeadlineExceededError):
+            raise StaysError(f"they did not say within {asker.limit_s:g} s what they have") from error
         raise StaysError(f"asking them failed: {type(error).__name__}: {_first_line(error)}") from error
     if checkpoint.path:
         start.saver.recover_last_checkpoints(list(checkpoint.all_paths))  # as after a restore: old ones get deleted
@@ -290,10 +289,9 @@ def _step_ahead(asker: "Asker", manager: Any, saved: int) -> int:
 
 def uninitialised(answer: Any, manager: Any) -> list[str]:
     """The names in the answer of a ready_op, less those of variables that the session initialises for itself."""
-    import numpy as np
     from tensorflow.python.framework import ops
 
-    if answer is None or answer.dtype == np.int32:  # for TensorFlow, too, this means that it is ready
+    if answer is None or answer.dtype == "int32":  # for TensorFlow, too, this means that it is ready
         return []
     local: set[str] = set()
     if manager._local_init_op is not None and manager._ready_for_local_init_op is None:
