@@ -235,7 +235,7 @@ def reason_of(capfd):
     return found.groups()
 
 
-RESTORED = "model-2 is restored into all of them"
+RESTORED = "it restores model-2 into all of them"
 
 
 def test_a_checkpoint_that_is_ahead_is_restored(target, tmp_path, capfd):
@@ -248,7 +248,7 @@ def test_a_checkpoint_that_is_ahead_is_restored(target, tmp_path, capfd):
         assert second.values(session) == [9, 9, 1]
     assert reason_of(capfd) == (
         "they are at step 5, behind the checkpoint's step 9",
-        "model-9 is restored into all of them",
+        "it restores model-9 into all of them",
     )
 
 
@@ -287,10 +287,10 @@ def test_a_job_without_a_checkpoint_is_joined_once_it_has_made_a_step(target, tm
     place = folder and tmp_path / folder
     first = Model()
     with first.session(target, place) as session:
-        assert reason_of(capfd) == ("value, global_step are not initialised", "they are initialised")
+        assert reason_of(capfd) == ("value, global_step are not initialised", "it initialises all variables")
     again = Model()
     with again.session(target, place) as session:
-        assert reason_of(capfd) == ("there is no checkpoint, and no step was made", "they are initialised")
+        assert reason_of(capfd) == ("there is no checkpoint, and no step was made", "it initialises all variables")
         session.run(again.train)
     second = Model()
     with second.session(target, place) as session:
@@ -304,7 +304,7 @@ def test_without_a_checkpoint_an_init_fn_is_not_left_out(target, tmp_path, capfd
     second = Model(init_fn=lambda: lambda scaffold, session: ran.append(session))
     with second.session(target, tmp_path) as session:
         assert (second.values(session), len(ran)) == ([0, 0, 1], 1)
-    assert reason_of(capfd) == ("there is no checkpoint, and init_fn may not have run", "they are initialised")
+    assert reason_of(capfd) == ("there is no checkpoint, and init_fn may not have run", "it initialises all variables")
 
 
 def test_a_checkpoint_that_cannot_be_read_is_an_error_as_without_us(target, tmp_path, capfd):
@@ -419,6 +419,17 @@ def test_a_model_that_is_not_ready_in_the_end_is_restored(target, tmp_path, capf
 
 
 # ---- errors ----
+
+
+def test_an_unknown_kind_of_variable_or_saver_is_no_error(target, tmp_path, capfd):
+    begin(target, tmp_path)
+    second = Model()
+    with second.graph.as_default():
+        second.saver.build()
+    second.saver._var_list.append("of another library")
+    with second.session(target, tmp_path) as session:
+        assert second.values(session) == [2, 2, 1]
+    assert reason_of(capfd) == ("its graph has what we don't know: 'str' object has no attribute 'device'", RESTORED)
 
 
 def test_a_question_without_an_answer_ends(target, tmp_path, capfd, monkeypatch):

@@ -98,7 +98,7 @@ def joined_session(original: Callable[..., Any], *arguments: Any, **keywords: An
         saved = step_of(checkpoint, start)
         session, step = _join(start, checkpoint, saved)
     except StaysError as reason:
-        then = f"{checkpoint.name} is restored into all of them" if checkpoint.path else "they are initialised"
+        then = f"it restores {checkpoint.name} into all of them" if checkpoint.path else "it initialises all variables"
         _say(f"{who} does not join the parameter servers: {reason}; {then}, as without FUSEWIRE_CHIEF_JOINS")
         return None
     beyond = f"the last checkpoint is of step {saved}" if checkpoint.path else "there is no checkpoint"
@@ -129,18 +129,32 @@ def refuse_what_cannot_be_asked(start: Start) -> None:
     question = _question(start.manager)
     if question is None:
         raise StaysError("its SessionManager has no ready_op that says which variables are initialised")
+    try:
+        forgotten, unseen = what_is_not_asked(graph, question, start.saver)
+    except (AttributeError, TypeError, ValueError) as error:  # a variable or a saver of another library
+        raise StaysError(f"its graph has what we don't know: {_first_line(error)}") from error
+    if forgotten:
+        raise StaysError(f"its ready_op does not ask for {_listed(forgotten)}")
+    if unseen:
+        raise StaysError(
+            f"the server of {_listed(unseen)} has no variable, which would show whether the server has kept its state"
+        )
+
+
+def what_is_not_asked(graph: Any, question: Any, saver: Any) -> tuple[list[str], list[str]]:
+    """(variables that the question leaves out, what is saved from servers of which it asks nothing).
+
+    A server that has lost its state shows it by its variables, and not by its tables.
+    """
     from tensorflow.python.framework import ops
 
     held = graph.get_collection(ops.GraphKeys.GLOBAL_VARIABLES)
     asked = names_before(getattr(question, "op", question))
-    if forgotten := [each.op.name for each in held if each.op.name not in asked]:
-        raise StaysError(f"its ready_op does not ask for {_listed(forgotten)}")
-    # A server that has lost its state shows it by its variables, and not by its tables.
     seen = {_task(each.device) for each in held}
-    if unseen := [each.name for each in _saved(start.saver) if _task(each.device) not in seen]:
-        raise StaysError(
-            f"the server of {_listed(unseen)} has no variable, which would show whether the server has kept its state"
-        )
+    return (
+        [each.op.name for each in held if each.op.name not in asked],
+        [each.name for each in _saved(saver) if _task(each.device) not in seen],
+    )
 
 
 def names_before(op: Any) -> set[str]:
