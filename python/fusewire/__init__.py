@@ -28,10 +28,15 @@ __all__ = ["ConfigProto", "MisfitError", "__version__", "is_loaded", "load", "pr
 __version__ = VERSION
 
 
-def set_options(config: "ConfigProto", *, tensor_fuse: bool | None = None) -> "ConfigProto":
-    """Sets our options in an existing ConfigProto and returns it. An option that is None is left unchanged."""
-    if tensor_fuse is not None:
-        options.write(config, tensor_fuse)
+def set_options(
+    config: "ConfigProto", *, tensor_fuse: bool | None = None, chief_joins: bool | None = None
+) -> "ConfigProto":
+    """Sets our options in an existing ConfigProto and returns it. An option that is None is left unchanged.
+
+    tensor_fuse: receives from the same task are fused. chief_joins: a chief that comes back restores no checkpoint over
+    parameter servers that are alive and ahead of it (docs/elastic.md).
+    """
+    options.write_given(config, tensor_fuse=tensor_fuse, chief_joins=chief_joins)
     return config
 
 

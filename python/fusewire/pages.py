@@ -25,6 +25,7 @@ PAGES = {
     "library": "problems/no-plug-in.md#no-library-for-messages-and-collectives",
     "no effect": "problems/no-plug-in.md#no-effect",
     "protocol": "problems/no-plug-in.md#no-such-protocol",
+    "chief": "elastic.md#the-chief-joins-a-living-job",
     "cluster": "network.md#check-a-running-cluster",
     "setting": "settings.md#the-table",
     "no task": "seeing.md#no-task-is-found",

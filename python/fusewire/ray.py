@@ -79,7 +79,7 @@ def run(
     if restarts and ranks is not None:
         raise ValueError("a group does not take back a rank that has died. Fix: leave restarts out")
     given = [f"{name}={value}" for name, value in (environment or {}).items()]
-    shared = {**passed_on(os.environ), **variables(given, os.environ, elsewhere=True)}
+    shared = {**passed_on(os.environ), **variables(given, os.environ, elsewhere=True, restarts=restarts)}
     with contextlib.ExitStack() as stack:
         bundles = [dict((resources or {}).get(job, {"CPU": 1.0})) for job, _ in plan.tasks()]
         actors = _actors(bundles, strategy, start_timeout, stack)

@@ -9,12 +9,13 @@ import difflib
 import os
 from collections.abc import Iterator, Mapping
 
-SERVER, IMPORT, COLLECTIVE, HOROVOD = "server", "import", "collective", "horovod"
+SERVER, IMPORT, SESSION, COLLECTIVE, HOROVOD = "server", "import", "session", "collective", "horovod"
 TORCH, BUILD, TOOLS = "torch", "build", "tools"
 BOTH = f"{SERVER}, {COLLECTIVE}"
 WHERE = {
     SERVER: "by the plug-in, when a server is created",
     IMPORT: "once both `fusewire` and `tensorflow` are imported",
+    SESSION: "when a chief creates a session, in a program that imports `fusewire`",
     COLLECTIVE: "by `fusewire.collective.init()`, for which `fusewire run --ranks` sets them; "
     "[PyTorch's backend](torch.md), and [JAX](jax.md) where JAX names the ranks, read all of them but the rank and the "
     "addresses",
@@ -67,6 +68,14 @@ SETTINGS = (
         "0",
         "1: receives from the same task are fused into one where possible; `ConfigProto(tensor_fuse=...)` overrides it",
         SERVER,
+    ),
+    Setting(
+        "FUSEWIRE_CHIEF_JOINS",
+        "0; 1 under `fusewire run --restarts N`",
+        "1: a chief that has restarted, or lost its session, joins parameter servers that have all variables and are "
+        "not behind the last checkpoint, and restores nothing over them, over every protocol; "
+        "`ConfigProto(chief_joins=...)` overrides it; see [elastic.md](elastic.md)",
+        SESSION,
     ),
     Setting(
         "TF_ENABLE_PS_GRAPH_FUSION",

@@ -163,6 +163,11 @@ class Tasks:
         errors = "".join(path.read_text()[-3000:] for path in self._folder.glob("*.err"))
         pytest.fail(f"no line {words!r} within {deadline_s} s, but {lines}\n{errors}")
 
+    def rest(self, task: warm.Program) -> list[str]:
+        """The lines of a task that has ended, after those that were read."""
+        os.set_blocking(task.stdout.fileno(), True)
+        return (self._begun.pop(task.pid, "") + task.stdout.read()).split("\n")[:-1]
+
     def told(self, server: int) -> dict[str, int]:
         """The current counters of a parameter server with TEST_TELL in its environment."""
         path = self._folder / f"ps-{server}.json"

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""tensor_fuse in a ConfigProto, under both implementations of protobuf."""
+"""tensor_fuse and chief_joins in a ConfigProto, under both implementations of protobuf."""
 
 import copy
 import os
@@ -110,6 +110,22 @@ def test_environment_decides_where_the_message_is_silent(monkeypatch):
     assert ConfigProto(tensor_fuse=False).tensor_fuse is False
     monkeypatch.setenv("FUSEWIRE_TENSOR_FUSE", "0")
     assert ConfigProto().tensor_fuse is False
+
+
+def test_two_options_are_one_entry_and_independent(monkeypatch):
+    monkeypatch.setenv("FUSEWIRE_CHIEF_JOINS", "1")
+    made = ConfigProto(tensor_fuse=True)
+    assert (made.tensor_fuse, made.chief_joins) == (True, True)
+    made.chief_joins = False
+    assert (made.tensor_fuse, made.chief_joins) == (True, False)
+    assert fusewire.set_options(made, chief_joins=True).chief_joins is True
+    [entry] = made.graph_options.rewrite_options.custom_optimizers
+    assert {name: value.b for name, value in entry.parameter_map.items()} == {"tensor_fuse": True, "chief_joins": True}
+    target = ConfigProto(chief_joins=False)
+    config.copy_own(made, target)
+    assert (target.tensor_fuse, target.chief_joins) == (True, False)
+    with pytest.raises(TypeError, match="chief_joins must be True or False, not 'yes'"):
+        ConfigProto(chief_joins="yes")
 
 
 def test_installing_twice_changes_nothing():

@@ -23,9 +23,11 @@ FAULTS = "kill-server,kill-worker,kill-chief,stop,slow-reader,clock,partition,on
 def test_training_survives_faults(tmp_path):
     folder = tmp_path / "run"
     protocols = ("grpc++", "star_server", "star_server_lite")
-    today = protocols[datetime.datetime.now(datetime.UTC).toordinal() % 3]
+    day = datetime.datetime.now(datetime.UTC).toordinal()
+    today = protocols[day % 3]
     words = [sys.executable, ROOT / "tests/soak/run.py", "--minutes", "1", "--out", folder]
     words += ["--protocol", today, "--faults", FAULTS, "--bound", "150"]  # other tests run beside it
+    words += ["--chief-joins"] if day % 2 else []
     ended = subprocess.run(
         words,
         cwd=tmp_path,

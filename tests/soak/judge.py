@@ -53,6 +53,7 @@ class Verdict:
     steps: int = 0  # acknowledged
     lost: int = 0  # acknowledged, and lost when a checkpoint was restored
     sessions: int = 0
+    restores: int = 0
     saved: int = 0
     anew: int = 0  # how often the chief began at 0, as it could not open a checkpoint
     errors: collections.Counter = field(default_factory=collections.Counter)
@@ -70,16 +71,18 @@ def judge(tails: dict[str, Tail], servers: int, blind: list[tuple[float, float]]
     """
     verdict = Verdict()
     chief = next(iter(tails.values()))
-    restores = [event.when for event in chief.events if event.word == "SESSION"]
-    _judge_checkpoints(chief, servers, blind, verdict)
+    restores = [event.when for event in chief.events if event.word in ("RESTORING", "RESTORED")]
+    verdict.restores = sum(event.word == "RESTORED" for event in chief.events)
+    restores += _judge_checkpoints(chief, servers, blind, verdict)
     for number, (name, tail) in enumerate(tails.items()):
         found = [(event.when, float(event.more[number])) for event in chief.events if event.word == "FOUND"]
         _judge_worker(name, tail, servers, restores, found, verdict)
     return verdict
 
 
-def _judge_checkpoints(chief: Tail, servers: int, blind: list[tuple[float, float]], verdict: Verdict) -> None:
-    saved = 0
+def _judge_checkpoints(chief: Tail, servers: int, blind: list[tuple[float, float]], verdict: Verdict) -> list[float]:
+    """Returns when the chief has begun anew."""
+    saved, anew = 0, []
     for event in chief.events:
         if event.word == "SAVED":
             saved = int(event.more[0])
@@ -87,8 +90,10 @@ def _judge_checkpoints(chief: Tail, servers: int, blind: list[tuple[float, float
         elif event.word == "SESSION" and int(event.more[servers + 2]) < saved:
             if any(begin <= event.when <= end for begin, end in blind):
                 verdict.anew += 1
+                anew.append(event.when)
                 continue
             verdict.wrong.append(f"{event.when:.1f}: began at step {event.more[servers + 2]}, below checkpoint {saved}")
+    return anew
 
 
 def _judge_worker(

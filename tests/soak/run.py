@@ -164,7 +164,10 @@ class Run:
             words = f"{back[len(back) // 2]:22.1f} {back[-1]:8.1f}" if back else ""
             hung = len(took) - len(back)
             print(f"{name:14} {len(took):5} {words}" + (f"  hung {hung} times" if hung else ""))
-        print(f"steps acknowledged {verdict.steps}, lost to restores {verdict.lost}, checkpoints {verdict.saved}")
+        print(
+            f"steps acknowledged {verdict.steps}, lost to restores {verdict.lost}, checkpoints {verdict.saved}, "
+            f"restored {verdict.restores} times"
+        )
         if verdict.anew:
             print(f"initialised anew {verdict.anew} times: the chief, without descriptors, could not open a checkpoint")
         print(f"sessions {verdict.sessions}, errors that ended a program's loop {dict(verdict.errors)}")
@@ -191,6 +194,8 @@ class Run:
             "lost": verdict.lost,
             "sessions": verdict.sessions,
             "checkpoints": verdict.saved,
+            "restores": verdict.restores,
+            "chief_joins": options.chief_joins,
             "anew": verdict.anew,
             "errors": dict(verdict.errors),
             "hangs": self.hangs,
@@ -224,6 +229,7 @@ def main() -> int:
     parser.add_argument(
         "--bound", type=float, default=90, help="seconds within which every worker must make a step after a fault"
     )
+    parser.add_argument("--chief-joins", action="store_true", help="set FUSEWIRE_CHIEF_JOINS=1 (docs/elastic.md)")
     parser.add_argument("--servers", type=int, default=2)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--replay", type=int, default=0, help="run only the fault with this number")
@@ -239,6 +245,8 @@ def main() -> int:
     folder = options.out.resolve() if options.out else pathlib.Path(tempfile.mkdtemp(prefix="fusewire-soak-"))
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     machine = machines.Machine(folder, options.protocol, options.servers, options.workers, apart)
+    if options.chief_joins:
+        machine.variables["FUSEWIRE_CHIEF_JOINS"] = "1"
     run = Run(options, machine)
     try:
         run.go()

@@ -2,10 +2,11 @@
 """One task of the soak: a parameter server, or a worker that trains until it is ended, and reports every step.
 
 Its standard output is a file with a line for each event, with the monotonic clock:
-  SESSION when counts... low high global    a session was created: the values of its variables (the chief: restored)
+  RESTORING when, RESTORED when             the chief restores a checkpoint into all servers, has done so or failed
+  SESSION when counts... low high global    a session was created: the values of its variables
   STEP when counts... low high global loss  a step was acknowledged
   SAVED when global                         the chief has written a checkpoint
-  FOUND when tear...                        in the chief's checkpoint: of each worker's block, largest less smallest
+  FOUND when tear...                        in what it has restored: of each worker's block, largest less smallest
   ERROR when type words                     an error that ended the program's loop, which starts again
 Each worker counts its steps in its own variable on every parameter server: an acknowledged step must have been
 applied once, a failed one at most once. Its block of weights grows by one with each step, in all elements.
@@ -20,7 +21,7 @@ import time
 faulthandler.register(signal.SIGUSR1, all_threads=True)
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "1"
 protocol = os.environ["SOAK_PROTOCOL"]
-if protocol != "grpc":
+if protocol != "grpc" or "FUSEWIRE_CHIEF_JOINS" in os.environ:
     import fusewire  # noqa: F401  registers the protocol
 
 import tensorflow as tf  # noqa: E402
@@ -93,20 +94,28 @@ class Tell(tf1.train.SessionRunHook):
         self._model = model
 
     def after_create_session(self, session: tf1.Session, coordinator: object) -> None:
-        if chief:
-            say("FOUND", *tears_of_checkpoint())
-        say("SESSION", *session.run(self._model.held))
+        held = session.run(self._model.held)
+        if chief and held[-1] == 0:  # begun anew
+            say("FOUND", *[0.0] * len(cluster["worker"]))
+        say("SESSION", *held)
 
 
-def tears_of_checkpoint() -> list[float]:
+def tears_of(path: str) -> list[float]:
     """TensorFlow saves a variable without its lock: a step that adds to it meanwhile may be in a part of what is saved,
     and stays so after each restore."""
-    path = tf1.train.latest_checkpoint(os.environ["SOAK_CHECKPOINTS"])
-    if path is None:
-        return [0.0] * len(cluster["worker"])
     saved = tf1.train.load_checkpoint(path)
     blocks = [saved.get_tensor(f"block_{worker}") for worker in range(len(cluster["worker"]))]
     return [float(block.max() - block.min()) for block in blocks]
+
+
+class Saver(tf1.train.Saver):
+    def restore(self, session: tf1.Session, path: str) -> None:
+        say("RESTORING")
+        try:
+            super().restore(session, path)
+            say("FOUND", *tears_of(path))
+        finally:
+            say("RESTORED")
 
 
 class Saved(tf1.train.CheckpointSaverListener):
@@ -118,7 +127,7 @@ def train(target: str) -> None:
     with tf1.Graph().as_default():
         model = Model()
         hooks = [Tell(model)]
-        scaffold = tf1.train.Scaffold(saver=tf1.train.Saver(sharded=True, max_to_keep=2))
+        scaffold = tf1.train.Scaffold(saver=Saver(sharded=True, max_to_keep=2))
         if chief:
             folder = os.environ["SOAK_CHECKPOINTS"]
             creator = tf1.train.ChiefSessionCreator(scaffold, target, session_config(), checkpoint_dir=folder)

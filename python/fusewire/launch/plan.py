@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fusewire import machine, settings
 from fusewire.secret import SECRET, SECRET_FILE, secret_of_environment
-from fusewire.tf import protocol
+from fusewire.tf import config, protocol
 
 SECRET_BYTES = 32
 # A name must not begin with a dash: ssh would take it for an option.
@@ -136,16 +136,24 @@ Plan = Cluster | Ranks
 
 
 def variables(
-    given: Sequence[str], environment: Mapping[str, str], *, make_secret: bool = True, elsewhere: bool = False
+    given: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    make_secret: bool = True,
+    elsewhere: bool = False,
+    restarts: int = 0,
 ) -> dict[str, str]:
     """The variables that all tasks get: those of --env, and a secret of their own unless the caller has set one. Tasks
-    elsewhere get what a file here says; others read it themselves. ValueError: a variable or the secret is wrong."""
+    elsewhere get what a file here says; others read it themselves. With restarts, a chief joins living servers, unless
+    the caller says whether it does. ValueError: a variable or the secret is wrong."""
     found = {"PYTHONUNBUFFERED": "1"}  # lines appear as soon as they are printed
     for word in given:
         name, equals, value = word.partition("=")
         if not equals and name not in environment:
             raise ValueError(f"--env {name}: this variable is not set here. Fix: set it, or --env {name}=VALUE")
         found[name] = value if equals else environment[name]
+    if restarts and (joins := config.VARIABLES[config.CHIEF_JOINS]) not in {**environment, **found}:
+        found[joins] = "1"
     if found.get(SECRET_FILE) and elsewhere:  # a file of theirs
         found.setdefault(SECRET, "")
         return found

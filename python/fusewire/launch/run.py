@@ -63,8 +63,9 @@ with this command, and with the connection to it. docs/clusters.md describes oth
 
 With --restarts N, a task that has failed is started again after 0.5 to 30 seconds at the same address, N times at most.
 TensorFlow resumes if the program uses MonitoredTrainingSession with a checkpoint (a parameter server loses its values
-otherwise), or ParameterServerStrategy's coordinator (for workers). With --log-dir FOLDER, FOLDER/ps-0.log has what ps:0
-has printed, and ps-0.1.log what it has printed after its first restart.
+otherwise), or ParameterServerStrategy's coordinator (for workers). A chief that comes back joins parameter servers that
+are alive and not behind the checkpoint, and restores nothing; FUSEWIRE_CHIEF_JOINS=0 switches that off. With --log-dir
+FOLDER, FOLDER/ps-0.log has what ps:0 has printed, and ps-0.1.log what it has printed after its first restart.
 
 Tasks prove to each other that they know a secret, which is made for each run. To choose it yourself, set
 FUSEWIRE_SECRET, or name a file with it in FUSEWIRE_SECRET_FILE; to have none: `FUSEWIRE_SECRET= fusewire run ...`.
@@ -193,7 +194,7 @@ def call_run(options: argparse.Namespace) -> int:
                 f"--inside auto makes one cluster of them (see: {page('inside')})"
             )
         limits = limits_of(options, screen)
-        shared = variables(options.env, os.environ, elsewhere=bool(hosts))
+        shared = variables(options.env, os.environ, elsewhere=bool(hosts), restarts=options.restarts)
         if hosts:
             guard.split()
             return run_at(hosts, plan, {**passed_on(os.environ), **shared}, limits, options, screen)
@@ -330,7 +331,7 @@ def run_inside_launcher(options: argparse.Namespace, screen: Screen) -> int:
     kind = options.inside
     if kind == "auto":
         kind = TF if os.environ.get("TF_CONFIG") else launchers.found_kind(os.environ)
-    shared = variables(options.env, os.environ, make_secret=False)
+    shared = variables(options.env, os.environ, make_secret=False, restarts=options.restarts)
     command = command_of(words, options.ranks is not None)
     if kind == TF:
         refuse_beside("--inside", OF_A_JOB, "TF_CONFIG says what is to run", options)

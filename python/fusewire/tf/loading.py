@@ -11,7 +11,7 @@ import sys
 
 from fusewire import settings
 from fusewire.pages import page
-from fusewire.tf import config, estimator, library, patching, plugin, protocol
+from fusewire.tf import config, estimator, joining, library, patching, plugin, protocol
 from fusewire.tf.plugin import SUPPORTED, Build, MisfitError
 
 
@@ -34,6 +34,7 @@ def load() -> None:
     config.install()
     protocol.install()
     estimator.install()
+    joining.install()
 
 
 def installed_build() -> Build:

@@ -116,7 +116,16 @@ def _made_server_def(original: Callable[..., Any], *arguments: Any, **keywords: 
 
 def _server_init(original: Callable[..., Any], self: Any, *arguments: Any, **keywords: Any) -> Any:
     with _explained():
-        return original(self, *arguments, **keywords)
+        original(self, *arguments, **keywords)
+    _tasks[self.target] = f"{self.server_def.job_name}:{self.server_def.task_index}"
+
+
+def task_of(target: str) -> str:
+    """The task whose server in this process has this target, or the target."""
+    return _tasks.get(target, target)
+
+
+_tasks: dict[str, str] = {}
 
 
 @contextlib.contextmanager
