@@ -30,10 +30,9 @@ void TicketBook::GiveBack(const Ticket& ticket) {
 void Repeats::Begin(const Channel& channel) { losses_ = channel.losses(); }
 
 bool Repeats::IsAgain(const Channel& channel, Status* status) {
-  const bool is_first = deadline_ns_ == 0;
   // While the connection stands, an error is about the call itself.
-  if (status->ok() || (is_first && channel.losses() == losses_)) return false;
-  const int64_t now_ns = channel.NowNs();
+  if (status->ok() || channel.losses() == losses_) return false;
+  const bool is_first = deadline_ns_ == 0;
   if (is_first) {
     first_ = *status;
     deadline_ns_ = channel.RecoversUntilNs();
@@ -42,7 +41,7 @@ bool Repeats::IsAgain(const Channel& channel, Status* status) {
   const bool may_help = status->code() == Code::kUnavailable || status->code() == Code::kCorrupt ||
                         (status->code() == Code::kTimeout && !is_first);
   const bool is_dead = status->system_error() == ECONNREFUSED;  // its port is closed
-  if (may_help && !is_dead && now_ns < deadline_ns_) {
+  if (may_help && !is_dead && channel.NowNs() < deadline_ns_) {
     GlobalCounters().Add(&Counters::calls_repeated);
     return true;
   }

@@ -367,6 +367,17 @@ TEST_F(LostRunTest, OfAPartThatMayWaitEndsTheStep) {
   EXPECT_EQ(on_.world.asked.size(), questions_);
 }
 
+// Its connection stands: the same answer would come for as long as it is asked for.
+TEST_F(LostRunTest, WhoseAnswerMakesNoSenseEndsTheStep) {
+  PlaceIt(Again::kTicket);
+  auto running = Start();
+  AnswerWith(Lose(Next(kRunPart)), TfStatus(), "\xff\xff\xff");
+  ASSERT_TRUE(AwaitEnd(*running));
+  EXPECT_FALSE(running->status().ok());
+  Settle();
+  EXPECT_EQ(on_.world.asked.size(), questions_);
+}
+
 TEST_F(LostRunTest, WhoseAnswerIsGoneEndsTheStep) {
   PlaceIt(Again::kTicket);
   auto running = Start();
