@@ -114,6 +114,15 @@ def test_without_tensorflow(tmp_path):
     assert checks["tensorflow"]["value"] == f"not installed for {python}, and not needed for PyTorch"
 
 
+def test_a_plugin_that_does_not_load_is_not_called_another_ones():
+    why = "Fusewire's plug-in matches the installed TensorFlow but could not be loaded: no symbol"
+    [check] = doctor.check_plugin(doctor.Report({"misfit": f"{why}\n  Fix: pip   builds it"}))
+    assert (check.status, check.fix) == ("FAIL", "pip")
+    assert check.value.endswith(f"; {why}")
+    [check] = doctor.check_plugin(doctor.Report({"misfit": "Fusewire has no plug-in for it\n  Fix: pip"}))
+    assert check.value.endswith("; none matches the installed TensorFlow")
+
+
 def test_switched_off(fusewire_command):
     checks = report_of(fusewire_command("doctor", "--json", FUSEWIRE_DISABLE="1"))
     assert checks["switch"] == {

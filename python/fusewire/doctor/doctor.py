@@ -174,7 +174,8 @@ def check_plugin(report: Report) -> Iterator[Check]:
         lines = report.facts["misfit"].splitlines()
         fix = "\n".join(line.strip() for line in lines if line.strip().startswith("Fix:")).removeprefix("Fix: ")
         fix = fix.partition("   ")[0] or plugin.reinstall_command()
-        yield Check("plug-in", FAIL, f"for {listed}; none matches the installed TensorFlow", fix)
+        why = lines[0] if "could not be loaded" in lines[0] else "none matches the installed TensorFlow"
+        yield Check("plug-in", FAIL, f"for {listed}; {why}", fix)
     elif not installed and "tensorflow" not in report.facts and frameworks_without_plugin():
         yield Check("plug-in", NOTE, "none is installed; it is for TensorFlow")
     elif not installed:
