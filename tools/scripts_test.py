@@ -230,8 +230,8 @@ class SuitesTest(ScriptTest):
         plugin = [test for test in tests if test.startswith("fusewire_tf_tests")]
         self.assertEqual(len(plugin), 2)
         emulated = [test for test in tests if test.startswith(EMULATED)]
-        self.assertEqual(len(emulated), 14)  # 13 programs, and the Python package
-        self.assertTrue(all(re.search(r" --gtest_filter=-\S*Loans\.\*", test) for test in emulated[:13]), emulated)
+        self.assertEqual(len(emulated), 15)  # 14 programs, and the Python package
+        self.assertTrue(all(re.search(r" --gtest_filter=-\S*Loans\.\*", test) for test in emulated[:14]), emulated)
         self.assertEqual(
             sorted(set(tests) - set(plugin) - set(emulated)),
             sorted([*self.QUICK, *smoke, *self.SLOW, *self.REST, *rest]),
@@ -287,6 +287,11 @@ class SuitesTest(ScriptTest):
         self.fake("tools/deps.sh", "#!/bin/bash\necho deps >>$CALLS\nexit 1\n")
         status, output, _ = self.start(".ci/run", **turn)
         self.assertEqual((status, output[-1]), (1, "0 passed, 2 failed"))
+
+    def test_programs_of_an_earlier_build_do_not_stand_for_one_that_fails(self):
+        status, output, calls = self.start("tools/test.sh", "aarch64", broken="aarch64.sh base")
+        self.assertEqual((status, output[-1]), (1, "0 passed, 15 failed"))
+        self.assertEqual([call for call in calls if call.startswith(EMULATED)], [])
 
     def test_a_pytorch_that_cannot_be_installed_is_skipped_and_said(self):
         status, output, calls = self.start("make", "test", "PHASES=torch", broken="deps.sh torch-7.8.9")

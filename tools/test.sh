@@ -266,18 +266,21 @@ run_plugin_sanitized() {
   say_result "$phase" "$xml" "$start"
 }
 
-aarch64_tests=(base wire buffer observe reactor transport pipe task rpc p2p collective mpi conformance)
+aarch64_tests=(base wire buffer observe reactor transport loopback pipe task rpc p2p collective mpi conformance)
 left_out_under_qemu() { sed 's/ *#.*//; /^$/d' tools/aarch64-left-out.txt; }
 
 # Each program at once: under qemu it takes longer to start one than to run most of its tests.
 run_aarch64() {
-  local name xml start=$SECONDS without tests
-  await_build aarch64 || true
+  local name xml start without tests
+  for name in "${aarch64_tests[@]}" python; do
+    results+=("aarch64-$name-test.xml")
+    rm -f "build/logs/aarch64-$name-test.xml"
+  done
+  await_build aarch64 || return 0
+  start=$SECONDS
   without=$(left_out_under_qemu | grep -v :: | paste -s -d :)
   for name in "${aarch64_tests[@]}"; do
     xml=$PWD/build/logs/aarch64-$name-test.xml
-    results+=("aarch64-$name-test.xml")
-    rm -f "$xml"
     timeout -k 10 600 qemu-aarch64 -L build/aarch64-root "build/aarch64/bin/fusewire_${name}_tests" \
       --gtest_filter="-$without" --gtest_output="xml:$xml" >"build/logs/aarch64-$name-test.log" 2>&1 || true
     say_result "aarch64-$name" "$xml" "$start"
@@ -285,8 +288,6 @@ run_aarch64() {
   done
   mapfile -t tests < <(left_out_under_qemu | grep :: | sed 's/^/--deselect=/')
   tests=("$PWD/build/aarch64-root/usr/bin/python" -m pytest tests/python/test_{native,p2p,collective}.py "${tests[@]}")
-  results+=(aarch64-python-test.xml)
-  rm -f build/logs/aarch64-python-test.xml
   run_tests aarch64-python test 1200 "${tests[@]}"
   second_try aarch64-python "${tests[@]}" --last-failed
   say_result aarch64-python build/logs/aarch64-python-test.xml "$start"

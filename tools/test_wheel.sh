@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-# Tries the wheel in dist/ as its users do: tools/test_wheel.sh [TENSORFLOW...]; without a TENSORFLOW, each that
-# tools/wheel.sh builds for. For each, a fresh environment outside of this tree gets TensorFlow and the wheel, and
-# follows the quick start (docs/index.md) line by line; then its program trains over the other protocols too. No
-# compiler takes part: PATH has none. Python is the system's. The wheel is bound to no version of it: without a
-# TENSORFLOW, each other Python from 3.10 to 3.13 that is found gets the wheel with its extra [tensorflow], and trains.
+# Tries the wheel in dist/ as its users do: tools/test_wheel.sh [TENSORFLOW|python3.N...]. Without arguments: each
+# TensorFlow that tools/wheel.sh builds for, each Python from 3.10 to 3.13 that is found.
+# For each TensorFlow, a fresh environment outside of this tree gets it and the wheel, and follows the quick start
+# (docs/index.md) line by line; then its program trains over the other protocols too. No compiler takes part: PATH has
+# none. Python is the system's; each other one gets the wheel with its extra [tensorflow], and does the same. For each
+# Python, pip must find what the other extras ask for.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source tools/tensorflow_locks.sh
@@ -15,8 +16,18 @@ if [ ! -f "${wheels[0]}" ]; then
   exit 2
 fi
 wheel=$PWD/${wheels[0]}
-versions=("$@")
-[ ${#versions[@]} -gt 0 ] || mapfile -t versions < <(wheel_versions)
+versions=()
+minors=()
+for word in "$@"; do
+  case $word in
+    python3.*) minors+=("${word#python3.}") ;;
+    *) versions+=("$word") ;;
+  esac
+done
+if [ $# -eq 0 ]; then
+  mapfile -t versions < <(wheel_versions)
+  minors=(10 11 12 13)
+fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkdir -p build/logs
@@ -34,14 +45,32 @@ for protocol in grpc++ star_server_lite; do
   commands+=("fusewire run --ps 2 --workers 1 --protocol $protocol train.py")
 done
 
-# try_version VERSION: in the empty folder, with nothing of ours in the environment.
-try_version() {
-  local version=$1 venv=$folder/tf-$1 lock command start first=
-  lock=$(tensorflow_lock "$version")
+venv=$folder/venv
+install() { "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"; }
+
+with_tensorflow() {
+  local lock
+  lock=$(tensorflow_lock "$1")
   /usr/bin/python3 -m venv "$venv"
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r "$lock"
-  start=$SECONDS
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --no-deps "$wheel"
+  install --require-hashes --only-binary :all: -r "$lock"
+  install --no-index --no-deps "$wheel"
+}
+
+with_python() {
+  local extra extras=(torch ray)
+  "$1" -m venv "$venv"
+  # JAX 0.10 is for no older Python.
+  ! "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || extras+=(jax)
+  for extra in "${extras[@]}"; do
+    echo "\$ pip install 'fusewire[$extra]' --dry-run"
+    install --dry-run "fusewire[$extra] @ file://$wheel"
+  done
+  install "fusewire[tensorflow] @ file://$wheel"
+}
+
+# With nothing of ours in the environment.
+follow_quick_start() {
+  local command start=$SECONDS first=
   cp "$folder/train.py" "$venv/"
   cd "$venv"
   for command in "${commands[@]}"; do
@@ -55,61 +84,42 @@ try_version() {
   done
 }
 
-for version in "${versions[@]}"; do
-  log=build/logs/wheel-$version.log start=$SECONDS
-  (try_version "$version") >"$log" 2>&1 &  # inside of an if, a command that fails would not end it
+# try NAME VERSION [PYTHON]: NAME is TensorFlow or Python.
+try() {
+  local log=build/logs/wheel-$1-$2.log start=$SECONDS
+  {  # in a process: inside of an if, a command that fails would not end it
+    if [ "$1" = TensorFlow ]; then with_tensorflow "$2"; else with_python "$3"; fi
+    follow_quick_start
+  } >"$log" 2>&1 &
   if wait $!; then
-    echo "test_wheel: TensorFlow $version: $(grep '^first training after' "$log") from the download on;" \
+    echo "test_wheel: $1 $2: $(grep '^first training after' "$log") from the installation on;" \
       "${#commands[@]} commands, $((SECONDS - start)) s in all"
   else
     failed=1
-    echo "test_wheel: TensorFlow $version: failed; the end of $log:" >&2
+    echo "test_wheel: $1 $2: failed; the end of $log:" >&2
     tail -n 30 "$log" >&2
   fi
-  rm -rf "$folder/tf-$version"
-done
-
-# try_python PYTHON: as try_version, with what pip chooses for fusewire[tensorflow].
-try_python() {
-  local python=$1 venv=$folder/python command
-  "$python" -m venv "$venv"
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "fusewire[tensorflow] @ file://$wheel"
-  cp "$folder/train.py" "$venv/"
-  cd "$venv"
-  for command in "${commands[@]}"; do
-    echo "\$ $command"
-    # shellcheck disable=SC2086  # one word each
-    env -i PATH="$venv/bin" HOME="$folder" TF_CPP_MIN_LOG_LEVEL=2 $command
-  done
+  rm -rf "$venv"
 }
 
-# The Pythons of PATH and of pyenv, but the system's.
-other_pythons() {
-  local minor found pyenv=${PYENV_ROOT:-$HOME/.pyenv}
-  for minor in 10 11 12 13; do
-    [ "$(/usr/bin/python3 -c 'import sys; print(sys.version_info.minor)')" != $minor ] || continue
-    for found in "$(command -v "python3.$minor" || true)" "$pyenv/versions/3.$minor".*/bin/python; do
-      if [ -x "$found" ] && "$found" -c "import sys; sys.exit(sys.version_info.minor != $minor)" 2>/dev/null; then
-        echo "$found"
-        break
-      fi
-    done
-  done
-}
-
-if [ $# -eq 0 ]; then
-  for python in $(other_pythons); do
-    name=$("$python" -c 'import platform; print(platform.python_version())')
-    log=build/logs/wheel-python-$name.log start=$SECONDS
-    (try_python "$python") >"$log" 2>&1 &
-    if wait $!; then
-      echo "test_wheel: Python $name: ${#commands[@]} commands, $((SECONDS - start)) s in all"
-    else
-      failed=1
-      echo "test_wheel: Python $name: failed; the end of $log:" >&2
-      tail -n 30 "$log" >&2
+# python_of MINOR: that of PATH or of pyenv. A shim of pyenv is there for versions that it does not start.
+python_of() {
+  local found
+  for found in "$(command -v "python3.$1" || true)" "${PYENV_ROOT:-$HOME/.pyenv}/versions/3.$1".*/bin/python; do
+    if [ -x "$found" ] && "$found" -c "import sys; sys.exit(sys.version_info.minor != $1)" 2>/dev/null; then
+      echo "$found"
+      return
     fi
-    rm -rf "$folder/python"
   done
-fi
+  return 1
+}
+
+for version in "${versions[@]}"; do try TensorFlow "$version"; done
+for minor in "${minors[@]}"; do
+  if python=$(python_of "$minor"); then
+    try Python "3.$minor" "$python"
+  else
+    echo "test_wheel: Python 3.$minor: not found, not tried" >&2
+  fi
+done
 exit $failed

@@ -37,6 +37,13 @@ PATH=$PWD/.venv-wheel/bin:$PATH .venv-wheel/bin/auditwheel repair build/wheel/fu
   tail -n 40 "$log" >&2
   exit 1
 }
+# A plug-in is linked without its TensorFlow's libraries, which may lack a function that TensorFlow's headers declare.
+unpacked=$PWD/build/wheel/unpacked
+/usr/bin/python3 -m zipfile -e dist/fusewire-*.whl "$unpacked"
+for version in "${versions[@]}"; do
+  TF_CPP_MIN_LOG_LEVEL=2 PYTHONPATH=$unpacked ".venv-tf-$version/bin/python" -c 'import fusewire; fusewire.load()' \
+    >>"$log" 2>&1 || { tail -n 10 "$log" >&2; echo "wheel: not loaded with TensorFlow $version" >&2; exit 1; }
+done
 for wheel in dist/fusewire-*.whl; do
   echo "wheel: $wheel, $(($(stat -c %s "$wheel") / 1024)) KiB, after $((SECONDS - start)) s"
 done

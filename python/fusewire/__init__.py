@@ -10,6 +10,9 @@ import TensorFlow: the command, fusewire.p2p and fusewire.collective start witho
 installed.
 """
 
+import importlib
+import os
+import types
 from typing import TYPE_CHECKING, Any
 
 from fusewire.horovod.finder import install_if_set
@@ -17,6 +20,7 @@ from fusewire.reporting import progress
 from fusewire.tf import config as options
 from fusewire.tf.library import is_loaded, stats
 from fusewire.tf.loading import load, load_with_tensorflow
+from fusewire.tf.patching import when_imported
 from fusewire.tf.plugin import MisfitError
 from fusewire.version import VERSION
 
@@ -49,5 +53,12 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'fusewire' has no attribute {name!r}")
 
 
+def _import_backend(_: types.ModuleType) -> None:
+    """It does what FUSEWIRE_TORCH_REPLACES asks for, or says why it can't."""
+    importlib.import_module("fusewire.torch")
+
+
 load_with_tensorflow()
 install_if_set()
+if os.environ.get("FUSEWIRE_TORCH_REPLACES"):
+    when_imported("torch", _import_backend)

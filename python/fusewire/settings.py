@@ -247,7 +247,7 @@ SETTINGS = (
         "FUSEWIRE_TORCH_REPLACES",
         "none",
         "`gloo`: groups for which a PyTorch program names gloo, or no backend on CPUs, go over Fusewire; "
-        "`-m fusewire.torch program.py` does the same for a program that does not import it, see "
+        "`-m fusewire.torch program.py` does the same for a program that does not import fusewire, see "
         "[torch.md](torch.md#a-program-that-asks-for-gloo)",
         TORCH,
     ),

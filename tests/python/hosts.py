@@ -16,7 +16,6 @@ from collections.abc import Iterator
 
 import lab
 import pytest
-from conftest import FUSEWIRE
 from processes import wait_until
 
 SSHD = pathlib.Path("/usr/sbin/sshd")
@@ -93,7 +92,8 @@ class Network:
 
     def command(self, *words: object) -> list[object]:
         """`fusewire run WORDS...` on the launcher's machine."""
-        return [*self.launcher.words(FUSEWIRE, "run", "--ssh", self.ssh(), "--python", sys.executable), *words]
+        run = [sys.executable, "-m", "fusewire", "run", "--ssh", self.ssh(), "--python", sys.executable]
+        return [*self.launcher.words(*run), *words]
 
     def cut(self, number: int, cut: bool = True) -> None:
         """Pulls the cable of a host, or puts it back."""

@@ -16,6 +16,7 @@ from conftest import FUSEWIRE, clean_environment, run_to_end
 import fusewire
 from fusewire.doctor import doctor
 from fusewire.doctor.network import checks
+from fusewire.tf import plugin
 
 
 def report_of(done) -> dict[str, dict[str, str]]:
@@ -98,8 +99,28 @@ def test_without_tensorflow(tmp_path):
     environment = clean_environment(PYTHONPATH=str(tmp_path))
     checks = report_of(run_to_end([python, "-m", "fusewire", "doctor", "--json"], tmp_path, environment))
     assert checks["tensorflow"]["status"] == "FAIL"
-    assert "pip install tensorflow" in checks["tensorflow"]["fix"]
+    # The package has a plug-in: nothing of ours need be installed again.
+    assert checks["tensorflow"]["fix"] == f"{python} -m pip install tensorflow-cpu=={tf.version.VERSION}"
     assert checks["plug-in"]["status"] == "note"
+    shutil.rmtree(tmp_path / f"fusewire/_lib/tf-{tf.version.VERSION}")
+    checks = report_of(run_to_end([python, "-m", "fusewire", "doctor", "--json"], tmp_path, environment))
+    newest = plugin.SUPPORTED[-1]
+    assert checks["tensorflow"]["fix"].startswith(f"{python} -m pip install tensorflow-cpu=={newest} && ")
+    assert checks["plug-in"]["status"] == "FAIL"
+    # PyTorch has no need of it.
+    (tmp_path / "torch.py").touch()
+    checks = report_of(run_to_end([python, "-m", "fusewire", "doctor", "--json"], tmp_path, environment))
+    assert [checks[name]["status"] for name in ("tensorflow", "plug-in")] == ["note", "note"]
+    assert checks["tensorflow"]["value"] == f"not installed for {python}, and not needed for PyTorch"
+
+
+def test_a_plugin_that_does_not_load_is_not_called_another_ones():
+    why = "Fusewire's plug-in matches the installed TensorFlow but could not be loaded: no symbol"
+    [check] = doctor.check_plugin(doctor.Report({"misfit": f"{why}\n  Fix: pip   builds it"}))
+    assert (check.status, check.fix) == ("FAIL", "pip")
+    assert check.value.endswith(f"; {why}")
+    [check] = doctor.check_plugin(doctor.Report({"misfit": "Fusewire has no plug-in for it\n  Fix: pip"}))
+    assert check.value.endswith("; none matches the installed TensorFlow")
 
 
 def test_switched_off(fusewire_command):

@@ -106,6 +106,14 @@ def test_a_mistyped_protocol_is_told_the_right_one():
         tf.distribute.Server(CLUSTER, protocol="quic")
 
 
+@pytest.mark.parametrize("disable", ["0", "1"])
+def test_a_mistyped_protocol_is_refused_wherever_it_is_read(monkeypatch, disable):
+    monkeypatch.setenv("FUSEWIRE_DISABLE", disable)
+    with pytest.raises(tf.errors.NotFoundError, match=r'Fix: protocol="star_server" \(see'):
+        protocol.effective("star_sever")
+    assert protocol.effective("quic") == "quic"
+
+
 def test_a_mistyped_rpc_layer_is_told_the_right_one(run_python):
     done = run_python("""
         import fusewire, tensorflow as tf

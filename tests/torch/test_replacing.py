@@ -101,8 +101,9 @@ def test_without_us_it_is_gloo(tmp_path: pathlib.Path) -> None:
     assert said == ["ProcessGroupGloo gloo gloo cpu:gloo,cuda:gloo"] * 2
 
 
-def test_environment_of_a_program_that_imports_us(tmp_path: pathlib.Path) -> None:
-    program = "import fusewire.torch\n" + textwrap.dedent(COLLECTIVES)
+@pytest.mark.parametrize("line", ["import fusewire.torch", "import fusewire", "import torch, fusewire.p2p"])
+def test_environment_of_a_program_that_imports_us(tmp_path: pathlib.Path, line: str) -> None:
+    program = f"{line}\n" + textwrap.dedent(COLLECTIVES)
     said = said_by(tmp_path, program, "gloo", over_fusewire=False, FUSEWIRE_TORCH_REPLACES="gloo")
     assert said == ["FusewireBackend gloo gloo cpu:gloo"] * 2
 
@@ -172,6 +173,7 @@ def test_program_sees_what_python_would_give_it(tmp_path: pathlib.Path) -> None:
     ("code", "value", "error"),
     [
         ("import fusewire.torch", "mpi", 'FUSEWIRE_TORCH_REPLACES is "mpi", but only gloo can be replaced'),
+        ("import fusewire, torch", "mpi", 'FUSEWIRE_TORCH_REPLACES is "mpi", but only gloo can be replaced'),
         (
             "import torch.distributed as dist; dist.init_process_group('gloo', init_method='file:///dev/shm/{}', "
             "rank=0, world_size=1); import fusewire.torch",

@@ -125,8 +125,10 @@ def check_python() -> Check:
 
 def check_tensorflow(report: Report) -> Check:
     if importlib.util.find_spec("tensorflow") is None:
-        command = f"{plugin.pip()} install tensorflow-cpu=={plugin.SUPPORTED[-1]} && {plugin.reinstall_command()}"
-        return Check("tensorflow", FAIL, f"not installed for {sys.executable}", command)
+        value = f"not installed for {sys.executable}"
+        if others := frameworks_without_plugin():
+            return Check("tensorflow", NOTE, f"{value}, and not needed for {' and '.join(others)}")
+        return Check("tensorflow", FAIL, value, plugin.install_command())
     packages = distributions("tensorflow")
     named = " and ".join(packages) or "a folder without a package"
     if "tensorflow" not in report.facts:
@@ -148,6 +150,11 @@ def check_tensorflow(report: Report) -> Check:
     return Check("tensorflow", OK, value)
 
 
+def frameworks_without_plugin() -> list[str]:
+    """The installed frameworks that need neither TensorFlow nor the plug-in."""
+    return [name for module, name in (("torch", "PyTorch"), ("jax", "JAX")) if importlib.util.find_spec(module)]
+
+
 def distributions(module: str) -> list[str]:
     """The packages that contain this top-level module: ["tensorflow-cpu 2.21.0"]."""
     names = sorted(set(importlib.metadata.packages_distributions().get(module, ())))
@@ -167,7 +174,10 @@ def check_plugin(report: Report) -> Iterator[Check]:
         lines = report.facts["misfit"].splitlines()
         fix = "\n".join(line.strip() for line in lines if line.strip().startswith("Fix:")).removeprefix("Fix: ")
         fix = fix.partition("   ")[0] or plugin.reinstall_command()
-        yield Check("plug-in", FAIL, f"for {listed}; none matches the installed TensorFlow", fix)
+        why = lines[0] if "could not be loaded" in lines[0] else "none matches the installed TensorFlow"
+        yield Check("plug-in", FAIL, f"for {listed}; {why}", fix)
+    elif not installed and "tensorflow" not in report.facts and frameworks_without_plugin():
+        yield Check("plug-in", NOTE, "none is installed; it is for TensorFlow")
     elif not installed:
         yield Check("plug-in", FAIL, "none is installed", plugin.reinstall_command())
     elif "loaded" in report.facts:

@@ -106,7 +106,7 @@ def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     run.add_argument("--evaluator", action="store_true", help="add an evaluator, which is not part of the cluster")
     run.add_argument(
         "--protocol",
-        choices=(protocol.STOCK, *protocol.OURS),
+        choices=protocol.KNOWN,
         help="protocol of servers for which the program names none, or grpc; default: FUSEWIRE_PROTOCOL, or the "
         "program's choice",
     )

@@ -12,7 +12,7 @@ import sys
 from fusewire import settings
 from fusewire.pages import page
 from fusewire.tf import config, estimator, joining, library, patching, plugin, protocol
-from fusewire.tf.plugin import SUPPORTED, Build, MisfitError
+from fusewire.tf.plugin import Build, MisfitError
 
 
 def load_with_tensorflow() -> None:
@@ -43,7 +43,7 @@ def installed_build() -> Build:
     if importlib.util.find_spec("tensorflow") is None:
         raise MisfitError(
             f"Fusewire needs TensorFlow to load its plug-in, and TensorFlow is not installed for {sys.executable}.\n"
-            f"  Fix: {plugin.pip()} install tensorflow-cpu=={SUPPORTED[-1]} && {plugin.reinstall_command()}\n"
+            f"  Fix: {plugin.install_command()}\n"
             f"  See: {page('misfit')}"
         )
     import tensorflow as tf  # imported here because this module must be importable without TensorFlow

@@ -5,6 +5,7 @@ Each plug-in has a build.json that names the TensorFlow it was built for; we com
 before we load anything.
 """
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import importlib.util
@@ -113,12 +114,12 @@ def misfit_text(build: Build, available: list[Plugin]) -> str:
 
 def nearest(version: str, among: Sequence[str] = SUPPORTED) -> str:
     """The closest of these versions, the oldest first: the newest that is not newer than `version`, else the oldest."""
-
-    def key(text: str) -> list[int]:
-        return [int("".join(filter(str.isdigit, part)) or 0) for part in text.split(".")]
-
-    older = [known for known in among if key(known) <= key(version)]
+    older = [known for known in among if _order(known) <= _order(version)]
     return older[-1] if older else among[0]
+
+
+def _order(version: str) -> list[int]:
+    return [int("".join(filter(str.isdigit, part)) or 0) for part in version.split(".")]
 
 
 def pip() -> str:
@@ -134,6 +135,16 @@ def reinstall_command() -> str:
         return f"{pip()} install --force-reinstall --no-deps --no-cache-dir {source}"
     # A wheel in pip's cache may have been built for another TensorFlow, and so may the one in a package index.
     return f"{pip()} install --force-reinstall --no-deps --no-cache-dir --no-binary fusewire {source}"
+
+
+def install_command() -> str:
+    """The command that installs a TensorFlow, for an environment that has none, and a plug-in if this package has none
+    for it."""
+    there = []
+    with contextlib.suppress(MisfitError):
+        there = [each.build.version for each in plugins() if each.fusewire == VERSION and each.library.is_file()]
+    wanted = max(there, key=_order) if there else SUPPORTED[-1]
+    return f"{pip()} install tensorflow-cpu=={wanted}" + ("" if there else f" && {reinstall_command()}")
 
 
 def is_prebuilt() -> bool:

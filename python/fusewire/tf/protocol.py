@@ -23,6 +23,7 @@ from fusewire.tf.patching import replace
 
 STOCK = "grpc"
 OURS = ("grpc++", "star_server", "star_server_lite")  # the protocols that the plug-in registers
+KNOWN = (STOCK, *OURS)
 VARIABLE = "FUSEWIRE_PROTOCOL"
 ALIKE = 0.75  # a word is a mistyped one of ours; "grpc+verbs" is not
 LOCAL_MARK = b"fusewire+"  # prefix of a target whose server is in this process; only the plug-in sees it
@@ -46,7 +47,17 @@ def install() -> None:
 
 
 def effective(protocol: str) -> str:
-    """The protocol that a server speaks if its program names `protocol`."""
+    """The protocol that a server speaks if its program names `protocol`. One of ours, mistyped, is a NotFoundError: an
+    eager context crashes with it. Another plug-in may have protocols of its own, not like ours."""
+    spoken = _chosen(protocol)
+    if spoken not in ("", *KNOWN) and difflib.get_close_matches(spoken, OURS, 1, ALIKE):
+        from tensorflow.python.framework import errors
+
+        raise errors.NotFoundError(None, None, unknown_text(spoken).strip())
+    return spoken
+
+
+def _chosen(protocol: str) -> str:
     if protocol in ("", STOCK) and _Scope.protocol:
         protocol = _Scope.protocol
     if settings.is_disabled():
@@ -56,11 +67,10 @@ def effective(protocol: str) -> str:
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in ("", STOCK, protocol) and protocol not in ("", STOCK):
         _warn_once(f'{VARIABLE}={wanted} has no effect: the program names protocol="{protocol}" itself. Fix: unset one')
-    if wanted not in ("", STOCK, *OURS):
-        known = ", ".join((STOCK, *OURS))
+    if wanted not in ("", *KNOWN):
         raise ValueError(
-            f"{VARIABLE}={wanted}: there is no such protocol.\n  Fix: set it to one of {known}, or unset it\n"
-            f"  See: {page('protocol')}"
+            f"{VARIABLE}={wanted}: there is no such protocol.\n"
+            f"  Fix: set it to one of {', '.join(KNOWN)}, or unset it\n  See: {page('protocol')}"
         )
     return wanted if wanted and protocol in ("", STOCK) else protocol
 
@@ -146,18 +156,9 @@ def _explained() -> Iterator[None]:
         raise type(error)(error.node_def, error.op, f"{error.message.rstrip()}\n{TAKEN_TEXT}") from None
 
 
-def _refuse_mistyped(protocol: str) -> None:
-    """NotFoundError, where TensorFlow crashes. Another plug-in may have protocols of its own: not like ours."""
-    from tensorflow.python.framework import errors
-
-    if protocol not in (STOCK, *OURS) and difflib.get_close_matches(protocol, OURS, 1, ALIKE):
-        raise errors.NotFoundError(None, None, unknown_text(protocol).strip())
-
-
 def unknown_text(protocol: str) -> str:
-    known = (STOCK, *OURS)
-    near = difflib.get_close_matches(protocol, known, 1, ALIKE)
-    fix = f'protocol="{near[0]}"' if near else f"one of {', '.join(known)}"
+    near = difflib.get_close_matches(protocol, KNOWN, 1, ALIKE)
+    fix = f'protocol="{near[0]}"' if near else f"one of {', '.join(KNOWN)}"
     return f'  There is no protocol "{protocol}". Fix: {fix} (see: {page("protocol")})'
 
 
@@ -173,8 +174,6 @@ def _with_server_def(original: Callable[..., Any], self: Any, server_def: Any, *
         changed.CopyFrom(server_def)
         changed.protocol = effective(server_def.protocol)
         server_def = changed
-    if server_def:
-        _refuse_mistyped(server_def.protocol)
     return original(self, server_def, *arguments, **keywords)
 
 

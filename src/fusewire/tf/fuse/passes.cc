@@ -205,7 +205,7 @@ TfStatus FusePass::Run(const tensorflow::GraphOptimizationPassOptions& options) 
     }
     if (after == before) continue;
     tensorflow::FixupSourceAndSinkEdges(graph);
-    LOG(INFO) << "fusewire: tensor_fuse: " << before << " receives of " << partition.first << " became " << after;
+    LOG(INFO) << absl::StrCat("fusewire: tensor_fuse: ", before, " receives of ", partition.first, " became ", after);
   }
   return TfStatus();
 }

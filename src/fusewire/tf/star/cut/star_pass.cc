@@ -129,7 +129,7 @@ TfStatus StarPass::Run(const tensorflow::GraphOptimizationPassOptions& options) 
   if (grouping.groups.empty()) return TfStatus();
 
   for (const Grouping::Group& group : grouping.groups) {
-    VLOG(1) << "fusewire: " << group.device << ", round " << group.round;
+    VLOG(1) << absl::StrCat("fusewire: ", group.device, ", round ", group.round);
     for (const Node* node : group.nodes)
       VLOG(1) << "fusewire:   " << node->name() << " (" << node->type_string() << ")";
   }
@@ -144,8 +144,9 @@ TfStatus StarPass::Run(const tensorflow::GraphOptimizationPassOptions& options) 
     LOG(INFO) << "fusewire: " << home->protocol << ": a graph stays with send and receive: " << done.message();
     return TfStatus();
   }
-  LOG(INFO) << "fusewire: " << home->protocol << ": " << nodes << " operations of parameter servers became "
-            << grouping.groups.size() << (grouping.groups.size() == 1 ? " call" : " calls")
+  // Of some versions, TensorFlow's libraries lack the stream's operators for numbers.
+  LOG(INFO) << absl::StrCat("fusewire: ", home->protocol, ": ", nodes, " operations of parameter servers became ",
+                            grouping.groups.size(), grouping.groups.size() == 1 ? " call" : " calls")
             << (grouping.left.empty() ? "" : "; left with send and receive: ") << WordsOf(grouping.left);
   return TfStatus();
 }
