@@ -20,7 +20,6 @@ auto FindRun(Runs& runs, uint64_t number) {
 
 bool Answers::Begin(const Ticket& ticket, rpc::Reply* reply) {
   FUSEWIRE_DCHECK(ticket.number != 0);
-  std::vector<Run> answered;  // ends when the lock has been given back
   rpc::Reply before;
   Status refused;
   std::string head;
@@ -39,10 +38,9 @@ bool Answers::Begin(const Ticket& ticket, rpc::Reply* reply) {
       Client& client = found->second;
       if (client.open < ticket.open) {
         client.open = ticket.open;
-        auto open = std::partition(client.runs.begin(), client.runs.end(),
-                                   [&](const Run& run) { return run.number >= ticket.open; });
-        std::move(open, client.runs.end(), std::back_inserter(answered));
-        client.runs.erase(open, client.runs.end());
+        client.runs.erase(std::remove_if(client.runs.begin(), client.runs.end(),
+                                         [&](const Run& run) { return run.number < ticket.open; }),
+                          client.runs.end());
       }
       auto run = FindRun(client.runs, ticket.number);
       const bool is_new = run == client.runs.end() && ticket.number >= client.open;
