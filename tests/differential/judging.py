@@ -24,22 +24,22 @@ from shrinking import shrink
 HERE = pathlib.Path(__file__).parent
 LIMIT_S = 150  # for one program over all protocols, and for a process that starts
 REACTORS = (1, 2, 4)
-ENDS = {"ok": "same", "error": "same, to an error", "cut": "ended"}
+ENDS = {"ok": "same", "error": "same, to an error", "cut": "ended", "lost": "same, until a step was lost"}
 BATCH = 20  # seeds that one process runs, with as many reactors
 
 
 class Child:
     """A process that runs programs; it is replaced when it has crashed, or was ended because it hung."""
 
-    def __init__(self, reactors: int, limit_s: float, is_cut: bool) -> None:
+    def __init__(self, reactors: int, limit_s: float, mode: str) -> None:
         count = str(reactors)
         environment = {**os.environ, "FUSEWIRE_PS_REACTORS": count, "FUSEWIRE_WORKER_REACTORS": count}
         path = [str(HERE), str(HERE.parent / "python"), environment.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
         self._limit_s = limit_s
-        self._is_cut = is_cut
+        self._mode = mode
         self._process = subprocess.Popen(
-            [sys.executable, HERE / "running.py"],
+            [sys.executable, HERE / "running.py", mode],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -52,7 +52,7 @@ class Child:
 
     def run(self, program: Program, runs: tuple[str, ...] = ()) -> dict:
         """`runs`: the protocols; empty: all."""
-        words = {"program": dataclasses.asdict(program), "runs": runs, "is_cut": self._is_cut}
+        words = {"program": dataclasses.asdict(program), "runs": runs}
         self._at = ""  # of this program
         try:
             self._process.stdin.write(json.dumps(words).encode() + b"\n")
@@ -111,7 +111,7 @@ class Log:
 class Run:
     def __init__(self, log: Log, options: argparse.Namespace) -> None:
         self._log, self._shows = log, options.seed is not None
-        self._limit_s, self._is_cut = options.limit, options.cut
+        self._limit_s, self._mode = options.limit, options.mode
         self._child: Child | None = None
         self._batch = -1
         self.took: collections.Counter = collections.Counter()  # seconds
@@ -121,7 +121,7 @@ class Run:
         if old is None or not old.alive():
             self.end()
             begun = time.monotonic()
-            self._child = Child(reactors, self._limit_s, self._is_cut)
+            self._child = Child(reactors, self._limit_s, self._mode)
             self.took["starting"] += time.monotonic() - begun
         return self._child
 
@@ -155,8 +155,8 @@ class Run:
         runs = () if "all" in differs else tuple(differs)
         smallest = shrink(program, lambda each: bool(self.child(reactors).run(each, runs).get("differs")))
         print(f"its smallest form:\n{smallest.text()}", flush=True)
-        cut = " --cut" if self._is_cut else ""
-        print(f"again: python {HERE.name}/judging.py --seed {seed} --reactors {reactors}{cut}", flush=True)
+        mode = f" --{self._mode}" if self._mode else ""
+        print(f"again: python {HERE.name}/judging.py --seed {seed} --reactors {reactors}{mode}", flush=True)
 
 
 def main() -> int:
@@ -167,7 +167,19 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=BATCH, help="number of seeds that one process runs")
     parser.add_argument("--reactors", type=int, help="number of reactors of every task; default: 1, 2 and 4 in turn")
     parser.add_argument(
-        "--cut", action="store_true", help="check only that steps end, with limits that pass at any point"
+        "--cut",
+        dest="mode",
+        action="store_const",
+        const="cut",
+        default="",
+        help="check only that steps end, with limits that pass at any point",
+    )
+    parser.add_argument(
+        "--resets",
+        dest="mode",
+        action="store_const",
+        const="resets",
+        help="over star_server, while connections to the servers are reset: a step may be lost, but no value differs",
     )
     parser.add_argument(
         "--limit", type=float, default=LIMIT_S, help="seconds for one program; use more on a busy machine"

@@ -23,8 +23,9 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 import numpy as np
 import tensorflow as tf
-from processes import free_addresses
+from processes import free_addresses, free_ports
 from program import STOCK, Program, Step, told
+from resetting import Relay
 from tensorflow.core.protobuf import config_pb2
 
 import fusewire
@@ -37,17 +38,38 @@ LIMIT_MS = 60_000
 # For a step that would wait forever. TensorFlow loses a cancel that arrives before the graph is registered.
 SHORT_MS = 2000
 CUTS = 3  # of each step, where limits are drawn
+RESET_BYTES = 3000  # the least of a connection, after which it is reset; the most is 256 times as much
+LOST = (["error", "UnavailableError"], ["error", "AbortedError"])
 SHOWN_BYTES = 1024  # of a value; a larger one is shown by a digest
 
 
 class Cluster:
-    def __init__(self, protocol: str) -> None:
+    def __init__(self, protocol: str, has_resets: bool = False) -> None:
         addresses = free_addresses(4)
-        tasks = {"ps": addresses[:2], "worker": addresses[2:]}
-        self.servers = [tf1.train.Server(tasks, job, index, protocol=protocol) for job in tasks for index in range(2)]
+        self.tasks = {"ps": addresses[:2], "worker": addresses[2:]}
+        self.servers = [self.server(protocol, "ps", index, has_resets) for index in range(2)]
+        self.servers += [self.server(protocol, "worker", index) for index in range(2)]
+
+    def server(self, protocol: str, job: str, index: int, has_resets: bool = False):
+        with contextlib.ExitStack() as stack:
+            if has_resets:
+                stack.enter_context(behind_a_relay())
+            return tf1.train.Server(self.tasks, job, index, protocol=protocol)
 
     def target(self, worker: int) -> str:
         return self.servers[2 + worker].target
+
+
+@contextlib.contextmanager
+def behind_a_relay():
+    """A server that is made meanwhile is reached through a relay that resets its connections."""
+    [port] = free_ports(1)
+    relay = Relay(port, lambda: round(RESET_BYTES * 2 ** random.uniform(0, 8)))
+    place = {"FUSEWIRE_PORTS": str(port), "FUSEWIRE_ADVERTISE": f"127.0.0.1:{relay.port}"}
+    os.environ.update(place)
+    yield
+    for name in place:
+        del os.environ[name]
 
 
 def canonical(value) -> list:
@@ -192,9 +214,9 @@ def first_difference(expected: list, got: list) -> str:
 
 
 class Judge:
-    def __init__(self, clusters: dict, plant: str) -> None:
+    def __init__(self, clusters: dict, plant: str, mode: str) -> None:
         """`plant`: a kind of statement whose programs are reported to differ, to test this program."""
-        self.clusters, self.plant = clusters, plant
+        self.clusters, self.plant, self.mode = clusters, plant, mode
         self.took: collections.Counter = collections.Counter()  # seconds
 
     @contextlib.contextmanager
@@ -203,7 +225,7 @@ class Judge:
         yield
         self.took[what] += time.monotonic() - begun
 
-    def judge(self, program: Program, runs: tuple[str, ...], is_cut: bool) -> dict:
+    def judge(self, program: Program, runs: tuple[str, ...]) -> dict:
         names: dict = {}
         with tf.Graph().as_default():
             with self.clock("building"):
@@ -225,7 +247,7 @@ class Judge:
                     got = runner(protocol).run(program)
                 return [*got, ["planted"]] if planted and protocol == "star_server" else got
 
-            if not is_cut:
+            if self.mode != "cut":
                 return self.compare(run, runs)
             # Stock is left out: a limit that passes while a step is being prepared makes it hang.
             for protocol in runs:
@@ -237,6 +259,12 @@ class Judge:
         expected = run(STOCK)
         got = {protocol: run(protocol) for protocol in runs}
         result: dict = {"differs": {}, "ends": "error" if expected and expected[-1][0] == "error" else "ok"}
+        if self.mode == "resets":
+            for protocol, each in got.items():
+                # What the lost step has done is unknown: what the program has seen before must be right.
+                if each and each[-1] in LOST and each[:-1] == expected[: len(each) - 1]:
+                    result["ends"] = "lost"
+                    got[protocol] = expected
         if all(each == expected for each in got.values()):
             return result
         # Only now check that stock agrees with itself.
@@ -253,13 +281,19 @@ class Judge:
 
 def main() -> None:
     tf1.disable_eager_execution()
-    clusters = {protocol: Cluster(protocol) for protocol in (STOCK, "grpc++", "star_server", "star_server_lite")}
-    judge = Judge(clusters, os.environ.get("TEST_PLANT", ""))
+    mode = sys.argv[1]
+    has_resets = mode == "resets"
+    if has_resets:
+        os.environ["FUSEWIRE_TRANSPORT"] = "tcp"
+    all_runs = RUNS[2:] if has_resets else RUNS
+    protocols = dict.fromkeys(run.split()[0] for run in all_runs)
+    clusters = {STOCK: Cluster(STOCK), **{each: Cluster(each, has_resets) for each in protocols}}
+    judge = Judge(clusters, os.environ.get("TEST_PLANT", ""), mode)
     print("READY", flush=True)
     for line in sys.stdin:
         words = json.loads(line)
         try:
-            result = judge.judge(told(words["program"]), tuple(words["runs"] or RUNS), words["is_cut"])
+            result = judge.judge(told(words["program"]), tuple(words["runs"] or all_runs))
         except Exception:
             result = {"broken": traceback.format_exc()[-2000:]}
         print("RESULT", json.dumps({**result, "took": judge.took}), flush=True)

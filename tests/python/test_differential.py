@@ -29,6 +29,15 @@ def test_random_programs_end_whenever_their_limits_pass(tmp_path):
     assert " ended" in done.out
 
 
+# A lost step may end the program, if it has queues or is left to send and receive; what it has seen must be right.
+@pytest.mark.timeout(300)
+def test_random_programs_see_nothing_wrong_while_connections_are_reset(tmp_path):
+    command = [sys.executable, JUDGING, "--resets", "--seconds", "15"]
+    done = run_to_end(command, tmp_path, clean_environment(CUDA_VISIBLE_DEVICES=""), 280)
+    assert done.status == 0, done.out + done.error
+    assert " same" in done.out
+
+
 @pytest.mark.once
 @pytest.mark.timeout(400)
 def test_a_difference_is_found_and_shrunk(tmp_path, monkeypatch):
