@@ -21,13 +21,29 @@
 #include "fusewire/tf/bridge/tensor.h"
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/keys.h"
-#include "fusewire/tf/peer/tickets.h"
 
 namespace fusewire::tf {
 
 class Channel;
 // shared_ptr: a broken channel is replaced at once, while calls over it are still ending.
 using ChannelPtr = std::shared_ptr<Channel>;
+
+// The numbers of one client's runs at one parameter server: a run that comes twice is applied once. Home: any thread.
+class TicketBook {
+ public:
+  TicketBook();
+  Ticket Take();
+  // Its run has ended, whatever its end.
+  void GiveBack(const Ticket& ticket);
+
+ private:
+  const uint64_t client_;
+  Mutex mutex_;
+  uint64_t last_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
+  std::vector<uint64_t> open_ FUSEWIRE_GUARDED_BY(mutex_);  // in order
+};
+// shared_ptr: a call may end after its peer's end.
+using TicketBookPtr = std::shared_ptr<TicketBook>;
 
 // One tensor that a caller waits for. Reference-counted: its request, and an abort under way, hold it.
 class Recv : public Mail {
@@ -178,6 +194,22 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   std::array<std::atomic<uint32_t>, kKeepValues + 1> call_tags_{};  // by method; 0: not looked up yet
   Mutex cleanups_mutex_;
   std::vector<int64_t> cleanups_ FUSEWIRE_GUARDED_BY(cleanups_mutex_);
+};
+
+// Of one call: whether it is made again, over the same channel, which then dials anew. It goes on for as long as the
+// channel allows, counted from the lost peer's last sign of life. Another process at that address, or none, ends it.
+// Home: the call's. Owns: plain values.
+class Repeats {
+ public:
+  // Before each attempt.
+  void Begin(const Channel& channel);
+  // The attempt has ended with `status`. If not again, the error of the first attempt is the one to report.
+  bool IsAgain(const Channel& channel, Status* status);
+
+ private:
+  uint64_t losses_ = 0;      // of the channel, when the attempt began
+  int64_t deadline_ns_ = 0;  // 0: no connection has been lost yet
+  Status first_;
 };
 
 }  // namespace fusewire::tf

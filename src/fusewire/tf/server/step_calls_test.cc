@@ -28,6 +28,7 @@ class RunOfAStep {
     StepCalls::Start(
         step_, &call->options,
         [this](const TfStatus& status) {
+          all_.Update(status);
           if (status.ok() || std::exchange(has_failed_, true)) return;
           for (const auto& other : calls_) other->options.StartCancel();
         },
@@ -37,6 +38,8 @@ class RunOfAStep {
         });
   }
   void End(size_t index, const TfStatus& status) { calls_[index]->done(status); }
+  // The step's error, as TensorFlow makes it of those of all calls.
+  TfStatus status() const { return all_.as_concatenated_status(); }
   std::vector<int> cancels() const {
     std::vector<int> counts;
     for (const auto& call : calls_) counts.push_back(call->cancels);
@@ -53,6 +56,7 @@ class RunOfAStep {
   const int64_t step_;
   std::vector<std::unique_ptr<Call>> calls_;
   bool has_failed_ = false;
+  tensorflow::StatusGroup all_;
 };
 
 TEST(StepCallsTest, ACallStartedAfterAFailureIsCancelled) {
@@ -70,6 +74,24 @@ TEST(StepCallsTest, NothingIsCancelledWithoutAFailure) {
   run.End(0, TfStatus());
   run.Start();
   EXPECT_THAT(run.cancels(), ElementsAre(0, 0));
+}
+
+TEST(StepCallsTest, TheErrorOfAStepIsNotThatOfACallWhichItCancelled) {
+  for (const TfStatus& why : {TfStatus(absl::UnavailableError("lost")), TfStatus(absl::AbortedError("restarted")),
+                              TfStatus(absl::InvalidArgumentError("wrong"))}) {
+    RunOfAStep run(75);
+    for (int i = 0; i < 4; ++i) run.Start();
+    run.End(0, why);
+    for (size_t i = 1; i < 4; ++i) run.End(i, absl::CancelledError("the caller cancelled it"));
+    EXPECT_EQ(run.status().code(), why.code()) << run.status();
+  }
+}
+
+TEST(StepCallsTest, AStepThatItsCallerCancelsIsCancelled) {
+  RunOfAStep run(76);
+  for (int i = 0; i < 2; ++i) run.Start();
+  for (size_t i = 0; i < 2; ++i) run.End(i, absl::CancelledError("the caller cancelled it"));
+  EXPECT_TRUE(absl::IsCancelled(run.status())) << run.status();
 }
 
 TEST(StepCallsTest, AStepKnowsNothingOfTheLastOne) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include <absl/status/status.h>
 #include <google/protobuf/message_lite.h>
 #include <tensorflow/core/distributed_runtime/call_options.h>
 #include <tensorflow/core/distributed_runtime/worker_interface.h>
@@ -23,8 +24,8 @@ namespace fusewire::tf {
 
 // The RunGraph calls of one step, which a master starts one after the other on one thread. When one fails, TensorFlow
 // cancels all of them once; a call that is started later is not cancelled, and may wait forever for tensors from the
-// failed one. Here such a call is cancelled as soon as it is started.
-// Home: any thread. Owns: whether one of a step has failed.
+// failed one. Here such a call is cancelled as soon as it is started. And the step's error is that of the call which
+// has failed, not of those that were cancelled. Home: any thread. Owns: whether one of a step has failed.
 class StepCalls {
  public:
   // On the master's thread, which keeps `options` until all calls of the step are done. `start(done)` starts the call,
@@ -35,8 +36,9 @@ class StepCalls {
     if (last.step_ != step) last = StepCalls(step);
     const Flag has_failed = last.has_failed_;
     start([has_failed, done = std::move(done)](const TfStatus& status) {
-      if (!status.ok()) has_failed->store(true, std::memory_order_release);
-      done(status);
+      const bool is_second = !status.ok() && has_failed->exchange(true, std::memory_order_acq_rel);
+      // Cancelled because another call has failed, whose error is the step's: TensorFlow takes either of two.
+      done(is_second && absl::IsCancelled(status) ? tensorflow::StatusGroup::MakeDerived(status) : status);
     });
     if (has_failed->load(std::memory_order_acquire)) options->StartCancel();
   }

@@ -26,7 +26,6 @@
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/peer/peer.h"
-#include "fusewire/tf/peer/tickets.h"
 #include "fusewire/tf/profile/profiler.h"
 #include "fusewire/tf/receive/rendezvous.h"
 #include "fusewire/tf/star/call/recording.h"
@@ -412,7 +411,8 @@ class Running final : public rpc::Call {
     if (status.code() == Code::kApplication && status.app_code() == kAnswerGone)
       return End(WithTarget(absl::AbortedError(absl::StrCat("fusewire: ", placement_->task,
                                                             " has run a part of the step, and its answer was lost "
-                                                            "with the connection")),
+                                                            "with the connection; answers of more than 64 KiB are not "
+                                                            "kept; see: fusewire explain elastic#a-lost-connection")),
                             channel_->target(), "RunPart"));
     if (status.code() == Code::kApplication && status.app_code() == kUnknownPart) {
       {

@@ -10,7 +10,6 @@
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/marks.h"
-#include "fusewire/tf/peer/tickets.h"
 #include "fusewire/tf/receive/step_context.h"
 
 namespace fusewire::tf {
