@@ -86,14 +86,14 @@ def test_other_devices_keep_their_backends(tmp_path: pathlib.Path) -> None:
         import torch, torch.distributed as dist
         try:
             dist.init_process_group("cpu:gloo,cuda:nccl")
-        except ValueError as error:
-            say(error)  # of NCCL, where there is no GPU
+        except (ValueError, RuntimeError) as error:
+            say(error)  # of NCCL, where there is no GPU; from PyTorch 2.15 on it is a RuntimeError
         else:
             say(type(dist.distributed_c10d._get_default_group()._get_backend(torch.device("cuda"))).__name__)
         """,
     )
     assert len(said) == 2
-    assert all(one.startswith("ProcessGroupNCCL") for one in said), said
+    assert all("nccl" in one.lower() for one in said), said
 
 
 def test_without_us_it_is_gloo(tmp_path: pathlib.Path) -> None:
