@@ -53,7 +53,8 @@ WHY = (
     r"^  see: fusewire explain seeing#fusewire-why$",
 )
 CLUSTER = (
-    r"^ +ok  ps:0 +127\.0\.0\.1:\d+: grpc\+\+, Fusewire [\w.+]+, TensorFlow 2\.\d+\.\d+, [\d.]+ ms over gRPC",
+    r"^ +ok  ps:0 +127\.0\.0\.1:\d+: grpc\+\+,\s+Fusewire\s+[\w.+]+,\s+TensorFlow\s+2\.\d+\.\d+,\s+[\d.]+\s+ms\s+over"
+    r"\s+gRPC",
     r"^FAIL  ps:1 +127\.0\.0\.1:\d+: its port is open, but it has not answered for 5 s",
     r"^ +ok  clocks +at most \d+ ms apart",
     r"^round trip in us, of the task on the left to the one above, over shm:$",
