@@ -455,13 +455,14 @@ class Running final : public rpc::Call {
   PlaceCall* placing_ FUSEWIRE_GUARDED_BY(mutex_) = nullptr;
   ChannelPtr channel_;
   int placed_ = 0;
+  // For a run whose connection is lost.
   struct Lost {
     uint64_t part = 0;  // its number at the server
     Mark mark;
     Again again = Again::kNever;  // what may be done then
     Ticket ticket;
     Repeats repeats;
-  } lost_;                                   // if the connection is
+  } lost_;
   std::string text_;                         // empty until the first attempt
   reactor::Completion* answered_ = nullptr;  // of the thread that waits for this call
   RunRecord record_;

@@ -118,8 +118,8 @@ TfStatus MakeGroups(const tensorflow::Graph& graph, const GroupingOptions& optio
 bool MayBlock(const std::string& op);
 // It may take long in any run, since it waits for other steps, or for files.
 bool MayTakeLong(const std::string& op);
-// Whatever it is given, it changes nothing that outlives its step: it may run again instead of a run whose result is
-// lost. One that we don't know writes.
+// It changes nothing that outlives its step, so it may run again if its result is lost. An operation that we don't know
+// counts as a writer.
 bool OnlyReads(const tensorflow::Node& node);
 // Operations that belong to the session or to other tasks, and not to a parameter server's step.
 bool BelongsElsewhere(const std::string& op);
