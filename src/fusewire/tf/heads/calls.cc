@@ -13,6 +13,10 @@ namespace {
 constexpr int kPortVersion = 1;
 constexpr const char* kFuses = "fuses";
 constexpr size_t kHostBytesMax = 255;  // as of a name in DNS
+// No host has a slash: an older version, which reads a host here, ignores it.
+constexpr const char* kState = "state/";
+constexpr const char* kStateFormat = "state/%" SCNx64;
+constexpr size_t kStateWordMax = 22;
 
 bool IsHost(const std::string& text) {
   Result<transport::Address> parsed = transport::Address::Parse(transport::Address{text, 1}.ToString());
@@ -116,21 +120,23 @@ Status DecodeKeptHead(VarReader* reader, KeptHead* kept) {
 std::string EncodeDataPort(const DataPort& port) {
   return "fusewire " + std::to_string(kPortVersion) + " " + std::to_string(port.port) + " " + Hex(port.incarnation) +
          " " + kFuses + " " + std::to_string(port.group_port) + " " + Hex(port.host) + " " +
-         std::to_string(port.group_age) + (port.advertised.empty() ? "" : " " + port.advertised);
+         std::to_string(port.group_age) + (port.advertised.empty() ? "" : " " + port.advertised) +
+         (port.state == 0 ? "" : " " + std::string(kState) + Hex(port.state));
 }
 
 bool DecodeDataPort(const std::string& text, DataPort* port) {
   int version = 0;
   unsigned number = 0, group_number = 0;
-  char more[16] = "", where[kHostBytesMax + 1] = "";
-  static_assert(kHostBytesMax == 255);
-  int read = std::sscanf(text.c_str(), "fusewire %d %u %" SCNx64 " %15s %u %" SCNx64 " %" SCNu32 " %255s", &version,
-                         &number, &port->incarnation, more, &group_number, &port->host, &port->group_age, where);
+  char more[16] = "", where[kHostBytesMax + 1] = "", last[kStateWordMax + 1] = "";
+  static_assert(kHostBytesMax == 255 && kStateWordMax == 22);
+  int read = std::sscanf(text.c_str(), "fusewire %d %u %" SCNx64 " %15s %u %" SCNx64 " %" SCNu32 " %255s %22s", &version,
+                         &number, &port->incarnation, more, &group_number, &port->host, &port->group_age, where, last);
   if (read < 3 || version != kPortVersion || number > UINT16_MAX) return false;
   if (read < 5 || group_number > UINT16_MAX) group_number = 0;
   if (read < 6) port->host = 0;
   if (read < 7) port->group_age = 0;
   port->advertised = read < 8 || !IsHost(where) ? "" : where;
+  if (std::sscanf(port->advertised.empty() ? where : last, kStateFormat, &port->state) != 1) port->state = 0;
   port->port = static_cast<uint16_t>(number);
   port->group_port = static_cast<uint16_t>(group_number);
   port->fuses = std::strcmp(more, kFuses) == 0;

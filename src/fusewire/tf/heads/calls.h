@@ -110,8 +110,9 @@ Status DecodeKeptHead(VarReader* reader, KeptHead* kept);
 
 // What a task says about its data port when it is asked over gRPC, as a text; see peer/peer.h.
 //   port := "fusewire" version:decimal port:decimal incarnation:hex "fuses" group_port:decimal host:hex age:decimal
-//           [advertised:host]
-// with one space between. A reader ignores the words behind those that it knows.
+//           [advertised:host] ["state/" state:hex]
+// with one space between. A reader ignores the words behind those that it knows; to one from before the state it is
+// an invalid host.
 // Home: none, plain values. Fails: Decode with false, for what no task with the plug-in says.
 struct DataPort {
   uint16_t port = 0;
@@ -122,6 +123,8 @@ struct DataPort {
   uint64_t host = 0;        // see transport/shm/host.h; 0: unknown
   uint32_t group_age = 0;   // how often its collectives have been restarted
   std::string advertised;   // the host at which it is reached; empty: the one that the cluster names
+  // Of its variables. A task that is restarted with what it had says the same again; 0: it would come back empty.
+  uint64_t state = 0;
 };
 
 // Always with "fuses": this version answers fused receives.

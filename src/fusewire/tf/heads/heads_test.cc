@@ -124,11 +124,15 @@ TEST(Heads, ADataPortIsReadAsItIsWritten) {
   said.host = UINT64_MAX;
   said.group_age = 3;
   for (const char* host : {"", "2001:db8::1"}) {
-    said.advertised = host;
-    DataPort read;
-    ASSERT_TRUE(DecodeDataPort(EncodeDataPort(said), &read));
-    EXPECT_TRUE(read.fuses);
-    EXPECT_EQ(EncodeDataPort(read), EncodeDataPort(said));
+    for (const uint64_t state : {uint64_t{0}, uint64_t{7}, UINT64_MAX}) {
+      said.advertised = host;
+      said.state = state;
+      DataPort read;
+      ASSERT_TRUE(DecodeDataPort(EncodeDataPort(said), &read));
+      EXPECT_TRUE(read.fuses);
+      EXPECT_EQ(read.state, state);
+      EXPECT_EQ(EncodeDataPort(read), EncodeDataPort(said));
+    }
   }
   DataPort none;
   EXPECT_FALSE(DecodeDataPort("fusewire 2 5 6", &none));

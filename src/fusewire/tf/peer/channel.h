@@ -118,6 +118,7 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
     // For how long a call may be made again, from the last sign of life of a peer whose connection is lost.
     int64_t recovery_ns = 0;
     TicketBookPtr tickets;  // of the peer; null: of this channel alone
+    uint64_t state = 0;     // of the peer's variables, see DataPort
   };
   // Only Make makes one, so that it is destroyed on a thread that may wait.
   static ChannelPtr Make(task::Task& task, Options options);
@@ -133,8 +134,9 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   uint64_t losses() const { return losses_.count.load(std::memory_order_acquire); }
   int64_t RecoversUntilNs() const { return losses_.recovers_until_ns.load(std::memory_order_relaxed); }
   bool recovers() const { return options_.recovery_ns > 0; }
+  uint64_t state() const { return options_.state; }
   int64_t NowNs() const { return home_.clock()->NowNs(); }
-  TicketBook& tickets() const { return *options_.tickets; }
+  const TicketBookPtr& tickets() const { return options_.tickets; }
   // Any thread. For the status of each call over this channel: a lost connection makes it no longer alive.
   void ReportStatus(const Status& status);
 

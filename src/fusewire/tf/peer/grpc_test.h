@@ -27,6 +27,12 @@ class FakeWorker : public tensorflow::WorkerInterface {
     tensorflow::LoggingResponse* response;
     tensorflow::StatusCallback done;
   };
+  // A call to a task that is lost, until it is back.
+  struct Awaiting {
+    int64_t limit_ms;
+    bool fail_fast;
+    tensorflow::StatusCallback done;
+  };
   struct Receiving {
     tensorflow::CallOptions* options;
     const tensorflow::RecvTensorRequest* request;
@@ -56,7 +62,18 @@ class FakeWorker : public tensorflow::WorkerInterface {
     receiving[index].done(status);
   }
 
+  // The oldest call that waits for the task.
+  void AnswerStatus(const TfStatus& status) {
+    Awaiting first = std::move(awaiting.front());
+    awaiting.pop_front();
+    first.done(status);
+  }
+
   std::deque<Asked> asked;
+  std::deque<Awaiting> awaiting;
+  std::vector<std::string> sessions;  // that were created, in order
+  std::vector<tensorflow::RegisterGraphRequest> graphs;
+  TfStatus says;  // to sessions and graphs
   std::deque<Receiving> receiving;  // all, those that have ended too
 
  private:
@@ -75,21 +92,24 @@ class FakeWorker : public tensorflow::WorkerInterface {
 
   // The rest is not called.
   static void Refuse(const Done& done) { done(absl::UnimplementedError("not played")); }
-  void GetStatusAsync(Options*, const tensorflow::GetStatusRequest*, tensorflow::GetStatusResponse*, bool,
-                      Done done) override {
-    Refuse(done);
+  void GetStatusAsync(Options* options, const tensorflow::GetStatusRequest*, tensorflow::GetStatusResponse*,
+                      bool fail_fast, Done done) override {
+    awaiting.push_back(Awaiting{options->GetTimeout(), fail_fast, std::move(done)});
   }
-  void CreateWorkerSessionAsync(const tensorflow::CreateWorkerSessionRequest*, tensorflow::CreateWorkerSessionResponse*,
-                                Done done) override {
-    Refuse(done);
+  void CreateWorkerSessionAsync(const tensorflow::CreateWorkerSessionRequest* request,
+                                tensorflow::CreateWorkerSessionResponse*, Done done) override {
+    sessions.push_back(request->session_handle());
+    done(says);
   }
   void DeleteWorkerSessionAsync(Options*, const tensorflow::DeleteWorkerSessionRequest*,
                                 tensorflow::DeleteWorkerSessionResponse*, Done done) override {
     Refuse(done);
   }
-  void RegisterGraphAsync(const tensorflow::RegisterGraphRequest*, tensorflow::RegisterGraphResponse*,
+  void RegisterGraphAsync(const tensorflow::RegisterGraphRequest* request, tensorflow::RegisterGraphResponse* response,
                           Done done) override {
-    Refuse(done);
+    graphs.push_back(*request);
+    response->set_graph_handle(std::to_string(graphs.size()));
+    done(says);
   }
   void DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest*, tensorflow::DeregisterGraphResponse*,
                             Done done) override {

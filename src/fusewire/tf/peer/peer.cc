@@ -1,10 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/peer/peer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
+#include <tensorflow/core/distributed_runtime/call_options.h>
 #include <tensorflow/core/platform/env.h>
+#include <tensorflow/core/platform/logging.h>
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/tf/bridge/names.h"
@@ -15,6 +18,8 @@ namespace {
 
 // A step number that no session draws: "fusewire" as a number.
 constexpr int64_t kPortStep = 0x6675736577697265;
+// Between two calls to a task that accepts connections and dies again.
+constexpr int64_t kReturnPauseUs = 100 * 1000;
 
 }  // namespace
 
@@ -81,11 +86,12 @@ transport::Address Peer::Place(const PortWords& words) const {
   return {grpc.ok() ? grpc.value().host : options_.address, words.port};
 }
 
-ChannelPtr Peer::MakeChannel(const transport::Address& address, uint64_t incarnation) {
+ChannelPtr Peer::MakeChannel(const PortWords& words) {
   FUSEWIRE_DCHECK(task_ != nullptr);
   Channel::Options channel;
-  channel.address = address;
-  channel.incarnation = incarnation;
+  channel.address = Place(words);
+  channel.incarnation = words.incarnation;
+  channel.state = words.state;
   channel.target = options_.target;
   channel.protocol = options_.protocol;
   channel.patience_ns = options_.patience_ns;
@@ -102,9 +108,25 @@ void Peer::Route(const SidePtr& side, Routed routed) {
   }
 }
 
+void Peer::KeepSession(const tensorflow::CreateWorkerSessionRequest& request) {
+  if (is_grpc_only() || options_.recovery_ns == 0) return;
+  {
+    MutexLock lock(mutex_);
+    const bool never_returns = incarnation_ != 0 && state_id_ == 0;
+    if (never_returns) return;
+  }
+  retelling_->KeepSession(request);
+}
+
+bool Peer::may_return() {
+  MutexLock lock(mutex_);
+  return state_id_ != 0 && options_.recovery_ns > 0;
+}
+
 void Peer::Find(const SidePtr& side, Routed routed) {
   ChannelPtr channel, lost;
   bool is_known = true;
+  int64_t limit_ns = 0;
   {
     MutexLock lock(mutex_);
     if (state_ == State::kChannel && !channel_->alive()) {
@@ -112,6 +134,7 @@ void Peer::Find(const SidePtr& side, Routed routed) {
       channel_ = nullptr;
       has_lost_ = true;
       state_ = State::kUnknown;
+      if (state_id_ != 0 && lost->recovers()) limit_ns = lost->RecoversUntilNs() - lost->NowNs();
     }
     if (state_ == State::kUnknown || state_ == State::kAsking) {
       is_known = false;
@@ -128,31 +151,78 @@ void Peer::Find(const SidePtr& side, Routed routed) {
   }
   FUSEWIRE_CHECK(side != nullptr);
   FUSEWIRE_CHECK(side->worker() != nullptr);
+  if (limit_ns > 0) {
+    AwaitReturn(side, AddNs(Clock::Real()->NowNs(), limit_ns));
+  } else {
+    Ask(side);
+  }
+}
+
+void Peer::BeginCall(const char* what, observe::Event* call) const {
+  const uint32_t tag = observe::FindTag(observe::Kind::kCall, task_ == nullptr ? "" : ShortTask(task_->name()),
+                                        ShortTask(options_.target), what);
+  call->Begin(observe::Kind::kCall, tag, 0, 0);
+}
+
+void Peer::AwaitReturn(const SidePtr& side, int64_t deadline_ns) {
+  struct Waiting {
+    tensorflow::CallOptions options;
+    tensorflow::GetStatusRequest request;
+    tensorflow::GetStatusResponse response;
+    observe::Event call;
+  };
+  auto waiting = std::make_shared<Waiting>();  // shared_ptr: std::function wants copies
+  BeginCall("its return", &waiting->call);
+  const int64_t left_ns = deadline_ns - Clock::Real()->NowNs();
+  waiting->options.SetTimeout(std::max<int64_t>(left_ns / kMillisecondNs, 1));
+  side->worker()->GetStatusAsync(
+      &waiting->options, &waiting->request, &waiting->response, /*fail_fast=*/false,
+      [peer = shared_from_this(), side, waiting, deadline_ns](const TfStatus& status) {
+        waiting->call.End(status.ok());
+        const bool is_early = Clock::Real()->NowNs() + kReturnPauseUs * 1000 < deadline_ns;
+        if (!absl::IsUnavailable(status) || !is_early) return peer->Ask(side);
+        tensorflow::Env::Default()->SchedClosureAfter(
+            kReturnPauseUs, [peer, side, deadline_ns] { peer->AwaitReturn(side, deadline_ns); });
+      });
+}
+
+void Peer::Ask(const SidePtr& side) {
   struct Question {
-    SidePtr side;
     tensorflow::LoggingRequest request;
     tensorflow::LoggingResponse response;
     observe::Event call;
   };
   auto question = std::make_shared<Question>();  // shared_ptr: std::function wants copies
-  question->side = side;
-  const uint32_t tag = observe::FindTag(observe::Kind::kCall, task_ == nullptr ? "" : ShortTask(task_->name()),
-                                        ShortTask(options_.target), "where its data port is");
-  question->call.Begin(observe::Kind::kCall, tag, 0, 0);
+  BeginCall("where its data port is", &question->call);
   PortWords::Ask(&question->request);
   side->worker()->LoggingAsync(&question->request, &question->response,
-                               [peer = shared_from_this(), question](const TfStatus& status) {
+                               [peer = shared_from_this(), side, question](const TfStatus& status) {
                                  question->call.End(status.ok());
-                                 peer->Answered(status, question->response);
+                                 peer->Answered(side, status, question->response);
                                });
 }
 
-void Peer::Answered(const TfStatus& status, const tensorflow::LoggingResponse& response) {
+void Peer::Answered(const SidePtr& side, const TfStatus& status, const tensorflow::LoggingResponse& response) {
   PortWords words;
+  const bool has_plugin = status.ok() && words.Read(response);
+  bool is_return = false;
+  {
+    MutexLock lock(mutex_);
+    FUSEWIRE_DCHECK(state_ == State::kAsking);
+    is_return =
+        has_plugin && words.port != 0 && state_id_ != 0 && words.state == state_id_ && words.incarnation != incarnation_;
+  }
+  if (!is_return) return Settle(status, has_plugin, words);
+  retelling_->Say(side->worker(), [peer = shared_from_this(), side, words](const TfStatus& told) {
+    if (told.ok()) LOG(INFO) << "fusewire: " << ShortTask(peer->options_.target) << " is back with what it had";
+    peer->Settle(told, true, words);
+  });
+}
+
+void Peer::Settle(const TfStatus& status, bool has_plugin, const PortWords& words) {
   // A server without this method has no plug-in; any other error is a failure to reach it.
   bool is_answer = status.ok() || absl::IsUnimplemented(status);
-  bool has_plugin = status.ok() && words.Read(response);
-  bool speaks = has_plugin && words.port != 0 && !is_grpc_only();
+  bool speaks = status.ok() && has_plugin && words.port != 0 && !is_grpc_only();
   bool is_refused = is_answer && !speaks && options_.must_encrypt;
   bool warns = false;
   std::vector<Routed> waiting;
@@ -161,9 +231,11 @@ void Peer::Answered(const TfStatus& status, const tensorflow::LoggingResponse& r
     MutexLock lock(mutex_);
     FUSEWIRE_DCHECK(state_ == State::kAsking);
     if (speaks) {
-      channel_ = MakeChannel(Place(words), words.incarnation);
+      channel_ = MakeChannel(words);
       state_ = State::kChannel;
       channel = channel_;
+      state_id_ = words.state;
+      incarnation_ = words.incarnation;
     } else {
       state_ = is_answer && !is_refused ? State::kGrpc : State::kUnknown;
     }
@@ -172,6 +244,7 @@ void Peer::Answered(const TfStatus& status, const tensorflow::LoggingResponse& r
     if (is_answer) fuses_ = has_plugin && words.fuses;
     waiting.swap(waiting_);
   }
+  if (speaks && words.state == 0) retelling_->Clear();
   TfStatus end = is_answer ? TfStatus() : status;
   if (is_refused) {
     end = absl::FailedPreconditionError(absl::StrCat(

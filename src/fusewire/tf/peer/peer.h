@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A Peer is another task of the cluster as our data plane knows it: whether it has a data port, and the Channel to it.
-// The data port is requested from the gRPC address in the cluster, at first use and again after each loss.
+// The data port is requested from the gRPC address in the cluster, at first use and again after each loss. A task that
+// can be restarted with what it had is waited for then, and told again what masters have told it.
 // Home: any thread. Owns: the current Channel. Fails: a route fails as the gRPC call that requested the port did, or if
 // its data must be encrypted and the task has no data port.
 #pragma once
@@ -17,6 +18,7 @@
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/channel.h"
+#include "fusewire/tf/peer/retelling.h"
 
 namespace fusewire::tf {
 
@@ -88,13 +90,25 @@ class Peer : public std::enable_shared_from_this<Peer> {
   // need not wait for its answer.
   bool is_lost();
 
+  // Masters of this process tell the task so. What it says of graphs counts once its data port is known.
+  void KeepSession(const tensorflow::CreateWorkerSessionRequest& request);
+  void DropSession(const std::string& session) { retelling_->DropSession(session); }
+  // It may come back with what it had: it is to be told of graphs again.
+  bool may_return();
+  Retelling& retelling() { return *retelling_; }
+
  private:
   enum class State { kUnknown, kAsking, kChannel, kGrpc };
   void Find(const SidePtr& side, Routed routed);
-  void Answered(const TfStatus& status, const tensorflow::LoggingResponse& response);
+  // Until a task that is lost answers over gRPC, at most until `deadline_ns` of Clock::Real(); then asks.
+  void AwaitReturn(const SidePtr& side, int64_t deadline_ns);
+  void Ask(const SidePtr& side);
+  void Answered(const SidePtr& side, const TfStatus& status, const tensorflow::LoggingResponse& response);
+  void Settle(const TfStatus& status, bool has_plugin, const PortWords& words);
+  void BeginCall(const char* what, observe::Event* call) const;
   // Where the data port is: as .endpoint_map says, as the task does, or at its host in the cluster.
   transport::Address Place(const PortWords& words) const;
-  ChannelPtr MakeChannel(const transport::Address& address, uint64_t incarnation);
+  ChannelPtr MakeChannel(const PortWords& words);
 
   task::Task* const task_;
   const Options options_;
@@ -106,6 +120,10 @@ class Peer : public std::enable_shared_from_this<Peer> {
   bool has_warned_ FUSEWIRE_GUARDED_BY(mutex_) = false;  // that the way is gRPC
   ChannelPtr channel_ FUSEWIRE_GUARDED_BY(mutex_);
   std::vector<Routed> waiting_ FUSEWIRE_GUARDED_BY(mutex_);
+  uint64_t state_id_ FUSEWIRE_GUARDED_BY(mutex_) = 0;     // that it has announced last
+  uint64_t incarnation_ FUSEWIRE_GUARDED_BY(mutex_) = 0;  // likewise
+  // shared_ptr: it is told while the peer may go.
+  const std::shared_ptr<Retelling> retelling_ = std::make_shared<Retelling>();
 };
 // shared_ptr: an answer to its question for the data port may come after its server's interest in it.
 using PeerPtr = std::shared_ptr<Peer>;

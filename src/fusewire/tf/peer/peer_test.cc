@@ -30,6 +30,7 @@ class PeerTest : public testing::Test {
     options.target = kPeerTask;
     options.address = "ps:2222";
     options.data_address = data_address;
+    options.recovery_ns = recovery_ns_;
     options.must_encrypt = must_encrypt;
     return std::make_shared<Peer>(is_grpc_only ? nullptr : world_.worker.get(), std::move(options));
   }
@@ -47,8 +48,29 @@ class PeerTest : public testing::Test {
     words.fuses = true;
     return words;
   }
+  // Of a task that can be restarted with what it had.
+  static PortWords WordsOf(uint64_t state, uint64_t incarnation) {
+    PortWords words = Words();
+    words.state = state;
+    words.incarnation = incarnation;
+    return words;
+  }
+  // A peer that has been found, with one session, and is lost.
+  PeerPtr MakeLostPeer(uint64_t state) {
+    recovery_ns_ = 3 * kSecondNs;
+    PeerPtr peer = MakePeer();
+    tensorflow::CreateWorkerSessionRequest session;
+    session.set_session_handle("one");
+    peer->KeepSession(session);
+    Routing routing;
+    Route(peer, &routing);
+    grpc_.Answer(WordsOf(state, 1));
+    routing.channel->ReportStatus(Status::Unavailable("the pipe broke"));
+    return peer;
+  }
 
   DataWorld world_;
+  int64_t recovery_ns_ = 0;
   // shared_ptr: as sessions hold it.
   std::shared_ptr<FakeCache> cache_ = std::make_shared<FakeCache>(kPeerTask);
   FakeWorker& grpc_ = cache_->worker();
@@ -204,6 +226,129 @@ TEST_F(PeerTest, AChannelThatWasLostIsReplacedAfterAnotherQuestion) {
   EXPECT_FALSE(peer_->is_lost());
   ASSERT_NE(second.channel, nullptr);
   EXPECT_NE(second.channel, first.channel);
+}
+
+TEST_F(PeerTest, OneThatIsBackWithWhatItHadIsToldItsSessionsAgain) {
+  PeerPtr peer = MakeLostPeer(/*state=*/7);
+  Routing first, second;
+  Route(peer, &first);
+  Route(peer, &second);
+  ASSERT_EQ(grpc_.awaiting.size(), 1u);
+  EXPECT_TRUE(grpc_.asked.empty());
+  EXPECT_FALSE(grpc_.awaiting[0].fail_fast);
+  EXPECT_LE(grpc_.awaiting[0].limit_ms, 3000);
+  EXPECT_GT(grpc_.awaiting[0].limit_ms, 2000);
+  grpc_.AnswerStatus(TfStatus());
+  EXPECT_EQ(first.ends, 0);
+  grpc_.Answer(WordsOf(7, 2));
+  EXPECT_EQ(grpc_.sessions, std::vector<std::string>{"one"});
+  for (Routing* routing : {&first, &second}) {
+    EXPECT_EQ(routing->ends, 1);
+    ASSERT_NE(routing->channel, nullptr);
+    EXPECT_EQ(routing->channel->state(), 7u);
+  }
+  EXPECT_FALSE(peer->is_lost());
+}
+
+TEST_F(PeerTest, WhoIsBackWithoutWhatItHadIsToldNothing) {
+  PeerPtr peer = MakeLostPeer(7);
+  Routing routing;
+  Route(peer, &routing);
+  grpc_.AnswerStatus(TfStatus());
+  grpc_.Answer(WordsOf(8, 2));
+  EXPECT_TRUE(grpc_.sessions.empty());
+  ASSERT_NE(routing.channel, nullptr);
+  EXPECT_EQ(routing.channel->state(), 8u);
+}
+
+TEST_F(PeerTest, TheSameProcessIsToldNothingAgain) {
+  PeerPtr peer = MakeLostPeer(7);
+  Routing routing;
+  Route(peer, &routing);
+  grpc_.AnswerStatus(TfStatus());
+  grpc_.Answer(WordsOf(7, 1));
+  EXPECT_TRUE(grpc_.sessions.empty());
+  EXPECT_NE(routing.channel, nullptr);
+}
+
+TEST_F(PeerTest, ATaskThatCannotReturnIsNotWaitedFor) {
+  PeerPtr peer = MakeLostPeer(/*state=*/0);
+  Routing routing;
+  Route(peer, &routing);
+  EXPECT_TRUE(grpc_.awaiting.empty());
+  grpc_.Answer(TfStatus(absl::UnavailableError("connection refused")));
+  EXPECT_TRUE(absl::IsUnavailable(routing.status)) << routing.status;
+}
+
+TEST_F(PeerTest, TheWaitForItsReturnHasAnEnd) {
+  PeerPtr peer = MakeLostPeer(7);
+  Routing first, second;
+  Route(peer, &first);
+  grpc_.AnswerStatus(TfStatus(absl::DeadlineExceededError("3 s")));
+  grpc_.Answer(TfStatus(absl::UnavailableError("connection refused")));
+  EXPECT_EQ(first.ends, 1);
+  EXPECT_TRUE(absl::IsUnavailable(first.status)) << first.status;
+  // The next one does not wait.
+  Route(peer, &second);
+  EXPECT_TRUE(grpc_.awaiting.empty());
+  grpc_.Answer(WordsOf(7, 2));
+  EXPECT_EQ(grpc_.sessions.size(), 1u);
+  EXPECT_NE(second.channel, nullptr);
+}
+
+TEST_F(PeerTest, WhereASessionCannotBeToldAgainItIsAskedOnceMore) {
+  PeerPtr peer = MakeLostPeer(7);
+  Routing first, second;
+  Route(peer, &first);
+  grpc_.AnswerStatus(TfStatus());
+  grpc_.says = absl::UnavailableError("it died again");
+  grpc_.Answer(WordsOf(7, 2));
+  EXPECT_TRUE(absl::IsUnavailable(first.status)) << first.status;
+  EXPECT_EQ(first.channel, nullptr);
+  grpc_.says = TfStatus();
+  Route(peer, &second);
+  grpc_.Answer(WordsOf(7, 3));
+  EXPECT_EQ(grpc_.sessions.size(), 2u);
+  EXPECT_NE(second.channel, nullptr);
+}
+
+TEST_F(PeerTest, ASessionThatHasEndedIsNotToldAgain) {
+  PeerPtr peer = MakeLostPeer(7);
+  peer->DropSession("one");
+  Routing routing;
+  Route(peer, &routing);
+  grpc_.AnswerStatus(TfStatus());
+  grpc_.Answer(WordsOf(7, 2));
+  EXPECT_TRUE(grpc_.sessions.empty());
+  EXPECT_NE(routing.channel, nullptr);
+}
+
+TEST_F(PeerTest, ItsGraphsAreToldAgainAndGetTheirNewNames) {
+  PeerPtr peer = MakeLostPeer(7);
+  Retelling& retelling = peer->retelling();
+  tensorflow::RegisterGraphRequest graph;
+  graph.set_session_handle("one");
+  const std::string first = retelling.KeepGraph(graph, "5");
+  graph.set_session_handle("gone");
+  retelling.KeepGraph(graph, "6");
+  peer->DropSession("gone");
+  EXPECT_EQ(first, "5");
+  EXPECT_EQ(retelling.HandleNow("one", "5"), "5");
+  Routing routing;
+  Route(peer, &routing);
+  grpc_.AnswerStatus(TfStatus());
+  grpc_.Answer(WordsOf(7, 2));
+  ASSERT_EQ(grpc_.graphs.size(), 1u);
+  EXPECT_EQ(grpc_.graphs[0].session_handle(), "one");
+  EXPECT_EQ(retelling.HandleNow("one", "5"), "1");
+  // The task counts from 1 again, and comes to a name that the master knows.
+  graph.set_session_handle("one");
+  const std::string second = retelling.KeepGraph(graph, "5");
+  EXPECT_NE(second, "5");
+  EXPECT_EQ(retelling.HandleNow("one", second), "5");
+  EXPECT_EQ(retelling.HandleNow("one", "5"), "1");
+  retelling.DropGraph("one", "5");
+  EXPECT_EQ(retelling.HandleNow("one", "5"), "5");
 }
 
 TEST_F(PeerTest, AMapSaysWhereItsDataPortIsAndTheTaskWhichIncarnation) {

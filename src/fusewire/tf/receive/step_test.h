@@ -119,6 +119,7 @@ class StepWorld {
     words.port = port;
     words.incarnation = world.incarnation;
     words.fuses = true;
+    words.state = state;
     grpc().Answer(words);
   }
   // The way has been found before.
@@ -137,6 +138,7 @@ class StepWorld {
 
   DataWorld world;
   StepTask task;
+  uint64_t state = 0;  // of the peer's variables, as it announces it
 };
 
 // One step: its rendezvous, as a worker holds it.

@@ -150,11 +150,16 @@ void RemoteWorker::GetStatusAsync(CallOptions* opts, const tensorflow::GetStatus
 void RemoteWorker::CreateWorkerSessionAsync(const tensorflow::CreateWorkerSessionRequest* request,
                                             tensorflow::CreateWorkerSessionResponse* response, StatusCallback done) {
   ways_.peer->AskAgain();
-  ways_.side->worker()->CreateWorkerSessionAsync(request, response, std::move(done));
+  ways_.side->worker()->CreateWorkerSessionAsync(
+      request, response, [peer = ways_.peer, request, done = std::move(done)](const TfStatus& status) {
+        if (status.ok()) peer->KeepSession(*request);
+        done(status);
+      });
 }
 
 void RemoteWorker::DeleteWorkerSessionAsync(CallOptions* opts, const tensorflow::DeleteWorkerSessionRequest* request,
                                             tensorflow::DeleteWorkerSessionResponse* response, StatusCallback done) {
+  ways_.peer->DropSession(request->session_handle());
   if (!ways_.peer->is_lost())
     return ways_.side->worker()->DeleteWorkerSessionAsync(opts, request, response, std::move(done));
   auto posted = Post(ways_.side, *request, response);
@@ -204,12 +209,20 @@ void RemoteWorker::Unary(MethodNumber number, const char* name,
 
 void RemoteWorker::RegisterGraphAsync(const tensorflow::RegisterGraphRequest* request,
                                       tensorflow::RegisterGraphResponse* response, StatusCallback done) {
-  Unary(kRegisterGraph, "RegisterGraph", &WorkerInterface::RegisterGraphAsync, request, response, std::move(done));
+  auto keep = [peer = ways_.peer, request, response, done = std::move(done)](const TfStatus& status) {
+    if (status.ok() && peer->may_return())
+      response->set_graph_handle(peer->retelling().KeepGraph(*request, response->graph_handle()));
+    done(status);
+  };
+  Unary(kRegisterGraph, "RegisterGraph", &WorkerInterface::RegisterGraphAsync, request, response, std::move(keep));
 }
 
 void RemoteWorker::DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest* request,
                                         tensorflow::DeregisterGraphResponse* response, StatusCallback done) {
   auto posted = Post(ways_.side, *request, response);
+  posted->request.set_graph_handle(
+      ways_.peer->retelling().HandleNow(request->session_handle(), request->graph_handle()));
+  ways_.peer->retelling().DropGraph(request->session_handle(), request->graph_handle());
   Unary(kDeregisterGraph, "DeregisterGraph", &WorkerInterface::DeregisterGraphAsync, &posted->request,
         &posted->response, [posted](const TfStatus& status) {
           if (!status.ok())
@@ -229,12 +242,17 @@ void RemoteWorker::RunGraphAsync(CallOptions* opts, tensorflow::RunGraphRequestW
         [side = ways_.side, request, response](CallOptions* options, StatusCallback ended) {
           side->worker()->RunGraphAsync(options, request, response, std::move(ended));
         },
-        [request, proto = get_proto_from_wrapper(response)](ChannelPtr channel, CallOptions* options,
-                                                            StatusCallback ended) {
+        [peer = ways_.peer, request, proto = get_proto_from_wrapper(response)](
+            ChannelPtr channel, CallOptions* options, StatusCallback ended) {
           auto* call = new WireCall(channel, kRunGraph, "RunGraph", options, proto, std::move(ended));
           channel->TakeCleanups(call->text());
           GlobalCounters().Add(&Counters::run_graphs);
-          call->Start(request->ToProto());
+          const tensorflow::RunGraphRequest& said = request->ToProto();
+          const std::string handle = peer->retelling().HandleNow(said.session_handle(), said.graph_handle());
+          if (handle == said.graph_handle()) return call->Start(said);
+          tensorflow::RunGraphRequest renamed = said;
+          renamed.set_graph_handle(handle);
+          call->Start(renamed);
         });
   };
   if (request->is_partial()) {

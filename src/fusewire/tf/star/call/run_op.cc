@@ -262,7 +262,11 @@ class Running final : public rpc::Call {
         answer_(context) {}
 
   void Begin() {
-    SearchPtr search = search_;  // which outlives this, as the task's name does
+    SearchPtr search;  // which outlives this, as the task's name does
+    {
+      MutexLock lock(mutex_);
+      search = search_;
+    }
     PlacementPtr placement = placement_;
     StepContext* step = step_;
     if (!cancel_.Begin([this] { OnCancel(); })) {
@@ -275,12 +279,42 @@ class Running final : public rpc::Call {
  private:
   // Any thread.
   void OnCancel() {
-    search_->GiveUp(absl::CancelledError("the step was cancelled"));
+    SearchPtr search;
     {
       MutexLock lock(mutex_);
+      search = search_;
       if (placing_ != nullptr) placing_->Cancel();
     }
+    search->GiveUp(absl::CancelledError("the step was cancelled"));
     Cancel();
+  }
+
+  // The server is lost, and is one that can be restarted with what it had.
+  bool MayReturn() const { return channel_->state() != 0 && channel_->recovers() && !channel_->alive(); }
+
+  // For how long, the peer knows. `why`: the step's error if it does not return, or without what it had.
+  void AwaitReturn(const TfStatus& why) {
+    lost_.why = why;
+    auto search = std::make_shared<Search>(
+        [this](const TfStatus& status, ChannelPtr channel) { OnReturn(status, std::move(channel)); });
+    PlacementPtr placement = placement_;  // which outlives this, as the search does
+    StepContext* step = step_;
+    {
+      MutexLock lock(mutex_);
+      search_ = search;
+    }
+    if (cancel_.has_come()) search->GiveUp(absl::CancelledError("the step was cancelled"));
+    search->Begin([&](Routed routed) { step->RouteTo(placement->task, std::move(routed)); });
+  }
+
+  void OnReturn(const TfStatus& status, ChannelPtr channel) {
+    if (absl::IsCancelled(status)) return End(status);
+    const bool is_back = status.ok() && channel != nullptr && channel->state() == channel_->state();
+    if (!is_back) return End(lost_.why);
+    channel_ = std::move(channel);
+    lost_.repeats = Repeats();
+    placed_ = 0;
+    FindPart();
   }
 
   void OnWay(const TfStatus& status, ChannelPtr channel) {
@@ -330,6 +364,7 @@ class Running final : public rpc::Call {
       FUSEWIRE_DCHECK(placing_ != nullptr);
       placing_ = nullptr;
     }
+    if (!status.ok() && absl::IsUnavailable(status) && MayReturn()) return AwaitReturn(status);
     if (!status.ok()) return End(status);
     const std::string runner = ShortTask(placement_->task);
     const Mark mark = MarkRun(observe::Kind::kRunOut, placement_->own_task, runner, placement_->name, runner, id);
@@ -352,7 +387,10 @@ class Running final : public rpc::Call {
     const bool is_first = text_.empty();
     // What is recorded is played again, more than once.
     const bool has_tickets = lost_.again == Again::kTicket && channel_->recovers() && !RecordsCalls();
-    if (has_tickets && lost_.ticket.number == 0) lost_.ticket = channel_->tickets().Take();
+    if (has_tickets && lost_.ticket.number == 0) {
+      lost_.book = channel_->tickets();
+      lost_.ticket = lost_.book->Take();
+    }
     lost_.part = id;
     lost_.mark = mark;
     text_.clear();
@@ -408,6 +446,7 @@ class Running final : public rpc::Call {
     TraceMe trace([this] { return Traced("fusewire part ran"); }, kTraceLevel);
     const bool may_repeat = lost_.again == Again::kFreely || lost_.ticket.number != 0;
     if (may_repeat && lost_.repeats.IsAgain(*channel_, &status)) return Go(lost_.part, lost_.mark);
+    if (may_repeat && IsLost(status) && MayReturn()) return AwaitReturn(WithTarget(ToTf(status), channel_->target(), "RunPart"));
     if (status.code() == Code::kApplication && status.app_code() == kAnswerGone)
       return End(WithTarget(absl::AbortedError(absl::StrCat("fusewire: ", placement_->task,
                                                             " has run a part of the step, and its answer was lost "
@@ -436,7 +475,7 @@ class Running final : public rpc::Call {
 
   void End(const TfStatus& status) {
     cancel_.End();
-    if (lost_.ticket.number != 0) channel_->tickets().GiveBack(lost_.ticket);
+    if (lost_.book != nullptr) lost_.book->GiveBack(lost_.ticket);
     if (!status.ok()) context_->SetStatus(status);
     record_.End(status, *placement_, context_);
     FUSEWIRE_DCHECK(done_ != nullptr);  // it ends once
@@ -450,8 +489,8 @@ class Running final : public rpc::Call {
   StepContext* const step_;
   tensorflow::AsyncOpKernel::DoneCallback done_;
   StepCancel cancel_;
-  const SearchPtr search_;  // shared_ptr: what it asks holds it too
   Mutex mutex_;
+  SearchPtr search_ FUSEWIRE_GUARDED_BY(mutex_);  // the last; shared_ptr: what it asks holds it too
   PlaceCall* placing_ FUSEWIRE_GUARDED_BY(mutex_) = nullptr;
   ChannelPtr channel_;
   int placed_ = 0;
@@ -461,7 +500,9 @@ class Running final : public rpc::Call {
     Mark mark;
     Again again = Again::kNever;  // what may be done then
     Ticket ticket;
+    TicketBookPtr book;  // of the ticket
     Repeats repeats;
+    TfStatus why;  // while its return is awaited
   } lost_;
   std::string text_;                         // empty until the first attempt
   reactor::Completion* answered_ = nullptr;  // of the thread that waits for this call

@@ -311,6 +311,113 @@ TEST_F(LostRunTest, IsMadeAgainWithItsTicket) {
   ASSERT_TRUE(AwaitEnd(*next));
 }
 
+// A parameter server that keeps snapshots, and is killed.
+class ReturnTest : public RunOpTest {
+ protected:
+  ReturnTest() : RunOpTest(0, 20 * kSecondNs) {
+    on_.state = 7;
+    on_.KnowPeer();
+  }
+  // Before the answer to the run that has come last.
+  void Kill() {
+    on_.world.KillPeer();
+    questions_ = 0;
+    ASSERT_TRUE(on_.world.RunUntil([this] { return !on_.grpc().awaiting.empty(); }));
+  }
+  void Restart(uint64_t state = 7) {
+    on_.world.RestartPeer();
+    on_.state = state;
+    on_.grpc().AnswerStatus(TfStatus());
+    on_.AnswerPort();
+  }
+  static Ticket TicketOf(const DataWorld::Asked& run) {
+    VarReader reader{ConstBytes(run.head)};
+    RunHead head;
+    EXPECT_TRUE(DecodeRunHead(&reader, &head).ok());
+    return head.ticket;
+  }
+};
+
+TEST_F(ReturnTest, TheRunIsMadeAgainThereWithItsTicket) {
+  PlaceIt(Again::kTicket);
+  auto running = Start();
+  const Ticket ticket = TicketOf(*Next(kRunPart));
+  Kill();
+  EXPECT_EQ(running->ends.count(), 0);
+  Restart();
+  SayPlaced(Next(kPlacePart), kPart + 1, Again::kTicket);
+  DataWorld::Asked* again = Next(kRunPart);
+  EXPECT_EQ(TicketOf(*again).client, ticket.client);
+  EXPECT_EQ(TicketOf(*again).number, ticket.number);
+  SayResult(again, Ramp(2, 7));
+  ASSERT_TRUE(AwaitEnd(*running));
+  ASSERT_TRUE(running->status().ok()) << running->status();
+  EXPECT_EQ(running->output().flat<float>()(1), 8);
+  // The next step has the next ticket, and nothing before it is open.
+  auto next = Start();
+  DataWorld::Asked* run = Next(kRunPart);
+  EXPECT_EQ(TicketOf(*run).number, ticket.number + 1);
+  EXPECT_EQ(TicketOf(*run).open, ticket.number + 1);
+  SayResult(run, Ramp(1, 1));
+  ASSERT_TRUE(AwaitEnd(*next));
+}
+
+TEST_F(ReturnTest, AStepThatBeginsMeanwhileWaitsToo) {
+  PlaceIt(Again::kTicket);
+  on_.world.KillPeer();
+  questions_ = 0;
+  auto running = Start();
+  ASSERT_TRUE(on_.world.RunUntil([this] { return !on_.grpc().awaiting.empty(); }));
+  Restart();
+  SayPlaced(Next(kPlacePart), kPart, Again::kTicket);
+  SayResult(Next(kRunPart), Ramp(1, 1));
+  ASSERT_TRUE(AwaitEnd(*running));
+  EXPECT_TRUE(running->status().ok()) << running->status();
+}
+
+TEST_F(ReturnTest, WithoutWhatItHadTheStepEndsAsItWouldHave) {
+  PlaceIt(Again::kTicket);
+  auto running = Start();
+  Next(kRunPart);
+  Kill();
+  Restart(/*state=*/8);
+  ASSERT_TRUE(AwaitEnd(*running));
+  EXPECT_TRUE(absl::IsUnavailable(running->status())) << running->status();
+  EXPECT_THAT(running->message(), HasSubstr("RunPart"));
+}
+
+TEST_F(ReturnTest, IfItStaysAwayTheStepEnds) {
+  PlaceIt(Again::kTicket);
+  auto running = Start();
+  Next(kRunPart);
+  Kill();
+  on_.grpc().AnswerStatus(TfStatus(absl::DeadlineExceededError("20 s")));
+  on_.grpc().Answer(TfStatus(absl::UnavailableError("connection refused")));
+  ASSERT_TRUE(AwaitEnd(*running));
+  EXPECT_TRUE(absl::IsUnavailable(running->status())) << running->status();
+}
+
+TEST_F(ReturnTest, ACancelledStepWaitsNoLonger) {
+  PlaceIt(Again::kTicket);
+  CancellationManager cancellation;
+  auto running = Start(&cancellation);
+  Next(kRunPart);
+  Kill();
+  cancellation.StartCancel();
+  ExpectCancelled(running.get());
+  Restart();  // too late, and harmless
+  Settle();
+}
+
+TEST_F(ReturnTest, APartThatMayWaitForOtherStepsEnds) {
+  PlaceIt(Again::kNever);
+  auto running = Start();
+  Next(kRunPart);
+  on_.world.KillPeer();
+  ASSERT_TRUE(AwaitEnd(*running));
+  EXPECT_TRUE(absl::IsUnavailable(running->status())) << running->status();
+}
+
 TEST_F(LostRunTest, OfAPartThatOnlyReadsNeedsNoTicket) {
   PlaceIt(Again::kFreely);
   auto running = Start();

@@ -1,0 +1,59 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What masters of this process have told a task, and must tell it again when it has been restarted with what it had:
+// its sessions, and the graphs that it has registered.
+// Home: any thread. Owns: copies of the requests, until the session or the graph ends. Fails: Say, with the first error.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <tensorflow/core/protobuf/worker.pb.h>
+#include "fusewire/base/mutex.h"
+#include "fusewire/tf/bridge/compat.h"
+
+namespace tensorflow {
+class WorkerInterface;
+}
+
+namespace fusewire::tf {
+
+class Retelling : public std::enable_shared_from_this<Retelling> {
+ public:
+  using Done = std::function<void(const TfStatus&)>;
+
+  void KeepSession(const tensorflow::CreateWorkerSessionRequest& request);
+  void DropSession(const std::string& session);
+  // The task has answered with `handle`. Returns the one for the master: a restarted task may give a handle again that
+  // the master knows already.
+  std::string KeepGraph(const tensorflow::RegisterGraphRequest& request, const std::string& handle);
+  void DropGraph(const std::string& session, const std::string& handle);
+  // What the task calls the master's graph now.
+  std::string HandleNow(const std::string& session, const std::string& handle) const;
+  // The task has not kept its state, or never does.
+  void Clear();
+
+  // Tells `worker` all of it, one after the other; it lives until `done`, which is called once.
+  void Say(tensorflow::WorkerInterface* worker, Done done);
+
+ private:
+  struct Graph {
+    tensorflow::RegisterGraphRequest request;
+    std::string handle;  // now
+  };
+  using GraphKey = std::pair<std::string, std::string>;  // session, and the master's handle
+  struct Telling;
+  // shared_ptr: std::function wants copies.
+  void SayNext(const std::shared_ptr<Telling>& telling);
+  void SaySession(const std::shared_ptr<Telling>& telling);
+  void SayGraph(const std::shared_ptr<Telling>& telling);
+
+  mutable Mutex mutex_;
+  std::map<std::string, tensorflow::CreateWorkerSessionRequest> sessions_ FUSEWIRE_GUARDED_BY(mutex_);
+  std::map<GraphKey, Graph> graphs_ FUSEWIRE_GUARDED_BY(mutex_);
+};
+
+}  // namespace fusewire::tf
