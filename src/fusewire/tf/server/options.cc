@@ -133,6 +133,27 @@ Result<std::string> ReadFile(const std::string& path) {
   return text;
 }
 
+constexpr double kSnapshotEveryS = 10, kSnapshotEverySMin = 0.05, kSnapshotEverySMax = 86400;
+
+Snapshots::Options ReadSnapshots(const std::string& job, const std::string& cluster) {
+  Snapshots::Options snapshots;
+  snapshots.cluster = cluster;
+  if (job == "worker" || job == "chief" || job == "master" || job == "evaluator") return snapshots;
+  snapshots.folder = ReadText("FUSEWIRE_SNAPSHOTS");
+  const std::string text = ReadText("FUSEWIRE_SNAPSHOT_EVERY");
+  char* end = nullptr;
+  double every_s = text.empty() ? kSnapshotEveryS : std::strtod(text.c_str(), &end);
+  // Written so that no number at all is refused too.
+  if (!text.empty() && (*end != '\0' || !(every_s >= kSnapshotEverySMin && every_s <= kSnapshotEverySMax))) {
+    every_s = kSnapshotEveryS;
+    FUSEWIRE_LOG(kWarn,
+                 "FUSEWIRE_SNAPSHOT_EVERY is \"%s\": seconds from %g to %g are expected; the default %g holds; see: %s",
+                 text.c_str(), kSnapshotEverySMin, kSnapshotEverySMax, every_s, "fusewire explain settings#the-table");
+  }
+  snapshots.every_ns = static_cast<int64_t>(every_s * static_cast<double>(kSecondNs));
+  return snapshots;
+}
+
 constexpr const char* kQueues = "TF_GRPC_WORKER_CACHE_QUEUES";
 constexpr const char* kThreads = "TF_GRPC_WORKER_CACHE_THREADS";
 
@@ -207,6 +228,7 @@ ServerSettings ReadSettings(const std::string& job) {
   settings.protection.tls = {ReadText("FUSEWIRE_TLS_CERT"), ReadText("FUSEWIRE_TLS_KEY"), ReadText("FUSEWIRE_TLS_CA"),
                              ReadText("FUSEWIRE_TLS_NAME")};
   settings.protection.checksums = ReadSwitch({"FUSEWIRE_CHECKSUM"}, false);
+  settings.snapshots = ReadSnapshots(job, settings.pipe.cluster);
   settings.network = {ReadText("FUSEWIRE_BIND"), ReadText("FUSEWIRE_PORTS"), ReadText("FUSEWIRE_ADVERTISE")};
   settings.endpoints = ReadEndpointMap(ReadText("TF_SEASTAR_ENDPOINT_MAP_PATH"));
   settings.status = ReadStatusPlace(settings.pipe.secret);

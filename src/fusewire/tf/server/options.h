@@ -14,6 +14,7 @@
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/task/transport_choice.h"
 #include "fusewire/tf/server/network.h"
+#include "fusewire/tf/snapshot/snapshots.h"
 #include "fusewire/tf/star/cut/star_pass.h"
 #include "fusewire/transport/protection.h"
 
@@ -29,6 +30,8 @@ struct ServerSettings {
   transport::Protection protection;                           // FUSEWIRE_TLS_CERT, _KEY, _CA, _NAME; FUSEWIRE_CHECKSUM
   int64_t patience_ns = 0;
   int64_t recovery_ns = 0;  // FUSEWIRE_RECOVERY
+  // FUSEWIRE_SNAPSHOTS, FUSEWIRE_SNAPSHOT_EVERY. No folder: none, and always for jobs that hold no variables.
+  Snapshots::Options snapshots;
   NetworkWords network;
   // gRPC address -> data address, of .endpoint_map; empty without one.
   std::map<std::string, std::string> endpoints;

@@ -121,8 +121,9 @@ TfStatus Server::Make(const tensorflow::ServerDef& def, const tensorflow::Server
   std::unique_ptr<Server> server(new Server(def));
   TfStatus prepared = server->Prepare(options);
   if (!prepared.ok()) {
-    // gRPC aborts the process when a server is destroyed that was set up but never started.
-    if (server->service_ != nullptr) (void)server.release();
+    // gRPC aborts the process when a server is destroyed that was set up but never started. And the base class uses our
+    // devices until its end.
+    if (server->service_ != nullptr || server->snapshots_ != nullptr) (void)server.release();
     return prepared;
   }
   *out = std::move(server);
@@ -177,6 +178,7 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
                                     tensorflow::WorkerCacheInterface* cache) {
     return MakeCollectives(config, *env, ClusterOf(cache)).release();
   };
+  TF_RETURN_IF_ERROR(OpenSnapshots(&grpc.local_device_mgr));
   {
     FewGrpcThreads few;
     TF_RETURN_IF_ERROR(GrpcServer::Init(grpc));
@@ -189,6 +191,20 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
   // With a limit on all operations, TensorFlow needs a second thread for each.
   if (server_def().default_session_config().operation_timeout_in_ms() == 0) OfferSessions(target(), master_env());
   return OpenDataPort();
+}
+
+TfStatus Server::OpenSnapshots(tensorflow::DeviceMgr** devices) {
+  if (settings_.snapshots.folder.empty()) return TfStatus();
+  if (*devices != nullptr) {
+    FUSEWIRE_LOG(kWarn,
+                 "%s: it writes no snapshots, as its program has made its devices, although FUSEWIRE_SNAPSHOTS is set; "
+                 "next: let TensorFlow make the server's devices; see: fusewire explain elastic#snapshots",
+                 settings_.pipe.name.c_str());
+    return TfStatus();
+  }
+  TF_RETURN_IF_ERROR(Snapshots::Open(settings_.snapshots, server_def(), &snapshots_));
+  *devices = snapshots_->devices();
+  return TfStatus();
 }
 
 std::string Server::own_task() const { return absl::StrCat("/job:", job_, "/replica:0/task:", task_); }
@@ -404,6 +420,7 @@ void Server::AnnouncePort() {
   }
   words.group_age = groups_->age();
   words.host = groups_->options().host;
+  if (snapshots_ != nullptr) words.state = snapshots_->state();
   worker_->Announce(words);
 }
 

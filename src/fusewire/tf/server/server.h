@@ -21,6 +21,7 @@
 #include "fusewire/tf/server/options.h"
 #include "fusewire/tf/server/service.h"
 #include "fusewire/tf/server/worker_cache.h"
+#include "fusewire/tf/snapshot/snapshots.h"
 
 namespace fusewire::tf {
 
@@ -43,6 +44,8 @@ class Server final : public tensorflow::GrpcServer {
  private:
   explicit Server(const tensorflow::ServerDef& def);
   TfStatus Prepare(const tensorflow::ServerFactory::Options& options);
+  // The devices come from the task's snapshots, if it keeps some.
+  TfStatus OpenSnapshots(tensorflow::DeviceMgr** devices);
   TfStatus OpenDataPort();
   TfStatus OpenGroups();
   TfStatus FindHost();
@@ -63,6 +66,8 @@ class Server final : public tensorflow::GrpcServer {
   std::string own_task() const;
   bool must_encrypt() const { return !settings_.protection.tls.certificate.empty(); }
   bool Reaches(const std::string& task);
+  // Which state this task has: a server that comes back with the same number has kept it. 0: it keeps none.
+  uint64_t state() const { return snapshots_ == nullptr ? 0 : snapshots_->state(); }
 
   const std::string job_;
   const int task_;
@@ -70,6 +75,7 @@ class Server final : public tensorflow::GrpcServer {
   ServerSettings settings_;
   NetworkSettings network_;
   std::string listen_host_;  // of the data port; empty: every interface
+  std::unique_ptr<Snapshots> snapshots_;  // null: the task keeps none
   std::unique_ptr<task::Task> data_task_;
   std::unique_ptr<Service> service_;
   std::unique_ptr<CollectiveHome> groups_;

@@ -1,0 +1,185 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/heads/snapshots.h"
+
+#include "fusewire/wire/wire.h"
+
+namespace fusewire::tf {
+namespace {
+
+constexpr char kTitleWord[] = "fusewire snapshot";
+constexpr char kManifestWord[] = "fusewire manifest";
+constexpr size_t kCrcBytes = 4;
+
+void AppendFixed32(std::string* out, uint32_t value) {
+  for (int shift = 0; shift < 32; shift += 8) out->push_back(static_cast<char>(value >> shift));
+}
+
+uint32_t ReadFixed32(ConstBytes in) {
+  return static_cast<uint32_t>(in.data[0]) | static_cast<uint32_t>(in.data[1]) << 8 |
+         static_cast<uint32_t>(in.data[2]) << 16 | static_cast<uint32_t>(in.data[3]) << 24;
+}
+
+// Of its first five bytes, which say kind and size, and its content.
+uint32_t CrcOf(ConstBytes frame, ConstBytes content, uint32_t before) {
+  return wire::Crc32c(content, wire::Crc32c(frame.Sub(0, kStateFrameBytes - kCrcBytes), before));
+}
+
+// Each takes a byte at least: a count can't announce more than there are.
+bool IsCount(const VarReader& reader, uint64_t count) { return count <= reader.left().size; }
+
+void AppendClient(const KeptClient& client, std::string* out) {
+  AppendFixed64(out, client.client);
+  AppendVarint(out, client.open);
+  AppendVarint(out, client.runs.size());
+  for (const KeptRun& run : client.runs) {
+    AppendVarint(out, run.number);
+    out->push_back(run.is_kept ? 1 : 0);
+    AppendText(out, run.head);
+    AppendText(out, run.body);
+  }
+}
+
+bool ReadClient(VarReader* reader, KeptClient* client) {
+  client->client = reader->Fixed64();
+  client->open = reader->Varint();
+  const uint64_t runs = reader->Varint();
+  if (!reader->ok() || !IsCount(*reader, runs)) return false;
+  for (uint64_t i = 0; i < runs; ++i) {
+    KeptRun run;
+    run.number = reader->Varint();
+    run.is_kept = reader->Byte() == 1;
+    run.head = reader->Text().ToString();
+    run.body = reader->Text().ToString();
+    if (!reader->ok()) return false;
+    client->runs.push_back(std::move(run));
+  }
+  return true;
+}
+
+}  // namespace
+
+void AppendStateFrame(StateFrameKind kind, ConstBytes content, uint32_t* crc, std::string* out) {
+  std::string frame;
+  AppendFixed32(&frame, static_cast<uint32_t>(content.size));
+  frame.push_back(static_cast<char>(kind));
+  frame.resize(kStateFrameBytes);
+  *crc = CrcOf(frame, content, *crc);
+  frame.resize(kStateFrameBytes - kCrcBytes);
+  AppendFixed32(&frame, *crc);
+  *out += frame;
+}
+
+Status DecodeStateFrame(ConstBytes in, StateFrame* frame) {
+  if (in.size < kStateFrameBytes) return Status::Corrupt("a data file ends within a frame");
+  frame->bytes = ReadFixed32(in);
+  const uint8_t kind = in.data[4];
+  frame->crc = ReadFixed32(in.From(5));
+  if (kind < static_cast<uint8_t>(StateFrameKind::kTitle) || kind > static_cast<uint8_t>(StateFrameKind::kDrop))
+    return Status::Corrupt("a data file has a frame of no known kind");
+  if (frame->bytes > kStateContentBytesMax) return Status::Corrupt("a data file has a frame larger than any");
+  frame->kind = static_cast<StateFrameKind>(kind);
+  return Status::Ok();
+}
+
+Status CheckStateFrame(ConstBytes in, const StateFrame& frame, ConstBytes content, uint32_t* crc) {
+  *crc = CrcOf(in, content, *crc);
+  return *crc == frame.crc ? Status::Ok() : Status::Corrupt("a frame of a data file has another checksum than it says");
+}
+
+std::string EncodeTitle(const std::string& task, uint64_t generation) {
+  std::string title = kTitleWord;
+  AppendText(&title, task);
+  AppendVarint(&title, generation);
+  return title;
+}
+
+void AppendHoldingHead(const HoldingHead& head, std::string* out) {
+  out->push_back(static_cast<char>(head.kind));
+  for (ConstBytes text : {head.device, head.container, head.name, head.node}) AppendText(out, text.ToString());
+  AppendVarint(out, head.tensors.size());
+  for (const HeldTensor& tensor : head.tensors) {
+    AppendVarint(out, tensor.type);
+    AppendVarint(out, tensor.shape.size());
+    for (uint64_t dim : tensor.shape) AppendVarint(out, dim);
+    AppendVarint(out, tensor.bytes);
+  }
+}
+
+Status DecodeHoldingHead(ConstBytes in, HoldingHead* head) {
+  VarReader reader(in);
+  head->kind = reader.Byte();
+  for (ConstBytes* text : {&head->device, &head->container, &head->name, &head->node}) *text = reader.Text();
+  const uint64_t tensors = reader.Varint();
+  if (!reader.ok() || tensors == 0 || tensors > kHoldingTensorsMax)
+    return Status::Corrupt("a variable of a data file has no sane head");
+  for (uint64_t i = 0; i < tensors; ++i) {
+    HeldTensor tensor;
+    const uint64_t type = reader.Varint(), dims = reader.Varint();
+    if (!reader.ok() || type > UINT32_MAX || dims > kHoldingDimsMax)
+      return Status::Corrupt("a variable of a data file has a tensor of no sane shape");
+    tensor.type = static_cast<uint32_t>(type);
+    for (uint64_t dim = 0; dim < dims; ++dim) tensor.shape.push_back(reader.Varint());
+    tensor.bytes = reader.Varint();
+    head->tensors.push_back(std::move(tensor));
+  }
+  return reader.ok() && reader.done() ? Status::Ok() : Status::Corrupt("the head of a variable is cut off");
+}
+
+std::string EncodeManifest(const Manifest& manifest) {
+  std::string out = kManifestWord;
+  out.push_back(static_cast<char>(kManifestVersion));
+  AppendText(&out, manifest.task);
+  AppendText(&out, manifest.cluster);
+  AppendVarint(&out, manifest.generation);
+  AppendVarint(&out, manifest.written_ms);
+  AppendVarint(&out, manifest.devices.size());
+  for (const auto& [device, incarnation] : manifest.devices) {
+    AppendText(&out, device);
+    AppendFixed64(&out, incarnation);
+  }
+  AppendText(&out, manifest.file);
+  AppendVarint(&out, manifest.bytes);
+  AppendFixed64(&out, manifest.crc);
+  AppendVarint(&out, manifest.clients.size());
+  for (const KeptClient& client : manifest.clients) AppendClient(client, &out);
+  AppendFixed32(&out, wire::Crc32c(out));
+  return out;
+}
+
+Status DecodeManifest(ConstBytes in, Manifest* manifest) {
+  const size_t word = sizeof(kManifestWord) - 1;
+  if (in.size < word + 1 + kCrcBytes || in.Sub(0, word).ToString() != kManifestWord)
+    return Status::Corrupt("it is no manifest of a snapshot");
+  if (in.data[word] != kManifestVersion) {
+    return Status::Invalid("it is a manifest of version " + std::to_string(in.data[word]) + ", and " +
+                           std::to_string(kManifestVersion) + " is known here")
+        .Next("restart the task with the Fusewire that has written it");
+  }
+  const ConstBytes checked = in.Sub(0, in.size - kCrcBytes);
+  if (wire::Crc32c(checked) != ReadFixed32(in.From(checked.size)))
+    return Status::Corrupt("the manifest has another checksum than it says");
+  VarReader reader(checked.From(word + 1));
+  manifest->task = reader.Text().ToString();
+  manifest->cluster = reader.Text().ToString();
+  manifest->generation = reader.Varint();
+  manifest->written_ms = reader.Varint();
+  const uint64_t devices = reader.Varint();
+  bool is_sane = reader.ok() && IsCount(reader, devices);
+  for (uint64_t i = 0; is_sane && i < devices; ++i) {
+    std::string device = reader.Text().ToString();
+    manifest->devices.emplace_back(std::move(device), reader.Fixed64());
+    is_sane = reader.ok();
+  }
+  manifest->file = reader.Text().ToString();
+  manifest->bytes = reader.Varint();
+  manifest->crc = static_cast<uint32_t>(reader.Fixed64());
+  const uint64_t clients = reader.Varint();
+  is_sane = is_sane && reader.ok() && IsCount(reader, clients);
+  for (uint64_t i = 0; is_sane && i < clients; ++i) {
+    manifest->clients.emplace_back();
+    is_sane = ReadClient(&reader, &manifest->clients.back());
+  }
+  return is_sane && reader.ok() && reader.done() ? Status::Ok() : Status::Corrupt("the manifest is cut off");
+}
+
+}  // namespace fusewire::tf
