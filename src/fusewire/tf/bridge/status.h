@@ -27,6 +27,9 @@ void AppendTfStatus(const TfStatus& status, std::string* out);
 // kDataLoss names the field that is wrong; `out` is then unchanged.
 TfStatus ReadTfStatus(VarReader* reader, TfStatus* out);
 
+// With such a status's payload, a parameter server says that values of the step are lost, which an earlier part left.
+constexpr const char* kValuesGone = "fusewire/values-gone";
+
 // Our bytes as the string views of TensorFlow's libraries, to compare and to build strings.
 
 inline absl::string_view View(ConstBytes bytes) { return {reinterpret_cast<const char*>(bytes.data), bytes.size}; }

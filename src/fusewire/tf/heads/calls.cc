@@ -67,7 +67,7 @@ Status DecodePlaced(VarReader* reader, uint64_t* part, Again* again) {
   if (!reader->ok()) return Status::Corrupt("a peer's answer ends within the number of a part");
   const uint8_t said = reader->done() ? 0 : reader->Byte();
   // One that only a newer server knows: never is always right.
-  *again = said <= static_cast<uint8_t>(Again::kTicket) ? static_cast<Again>(said) : Again::kNever;
+  *again = said <= static_cast<uint8_t>(Again::kLeaves) ? static_cast<Again>(said) : Again::kNever;
   return Status::Ok();
 }
 
@@ -129,8 +129,9 @@ bool DecodeDataPort(const std::string& text, DataPort* port) {
   unsigned number = 0, group_number = 0;
   char more[16] = "", where[kHostBytesMax + 1] = "", last[kStateWordMax + 1] = "";
   static_assert(kHostBytesMax == 255 && kStateWordMax == 22);
-  int read = std::sscanf(text.c_str(), "fusewire %d %u %" SCNx64 " %15s %u %" SCNx64 " %" SCNu32 " %255s %22s", &version,
-                         &number, &port->incarnation, more, &group_number, &port->host, &port->group_age, where, last);
+  int read =
+      std::sscanf(text.c_str(), "fusewire %d %u %" SCNx64 " %15s %u %" SCNx64 " %" SCNu32 " %255s %22s", &version,
+                  &number, &port->incarnation, more, &group_number, &port->host, &port->group_age, where, last);
   if (read < 3 || version != kPortVersion || number > UINT16_MAX) return false;
   if (read < 5 || group_number > UINT16_MAX) group_number = 0;
   if (read < 6) port->host = 0;

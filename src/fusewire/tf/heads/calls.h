@@ -68,7 +68,9 @@ enum class Again : uint8_t {
   kNever = 0,   // the part may wait for other steps
   kFreely = 1,  // it only reads
   kTicket = 2,  // its runs have tickets, and one that comes twice runs once
+  kLeaves = 3,  // likewise; it only reads, and leaves values: where these are lost, another run leaves them again
 };
+inline bool HasTickets(Again again) { return again == Again::kTicket || again == Again::kLeaves; }
 // The most values of a step; no graph passes on so many.
 constexpr uint32_t kKeptNumbersMax = 1 << 20;
 // The values of one call: no more than it can have segments.

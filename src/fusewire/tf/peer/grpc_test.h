@@ -73,7 +73,7 @@ class FakeWorker : public tensorflow::WorkerInterface {
   std::deque<Awaiting> awaiting;
   std::vector<std::string> sessions;  // that were created, in order
   std::vector<tensorflow::RegisterGraphRequest> graphs;
-  TfStatus says;  // to sessions and graphs
+  TfStatus says;                    // to sessions and graphs
   std::deque<Receiving> receiving;  // all, those that have ended too
 
  private:

@@ -175,15 +175,15 @@ void Peer::AwaitReturn(const SidePtr& side, int64_t deadline_ns) {
   BeginCall("its return", &waiting->call);
   const int64_t left_ns = deadline_ns - Clock::Real()->NowNs();
   waiting->options.SetTimeout(std::max<int64_t>(left_ns / kMillisecondNs, 1));
-  side->worker()->GetStatusAsync(
-      &waiting->options, &waiting->request, &waiting->response, /*fail_fast=*/false,
-      [peer = shared_from_this(), side, waiting, deadline_ns](const TfStatus& status) {
-        waiting->call.End(status.ok());
-        const bool is_early = Clock::Real()->NowNs() + kReturnPauseUs * 1000 < deadline_ns;
-        if (!absl::IsUnavailable(status) || !is_early) return peer->Ask(side);
-        tensorflow::Env::Default()->SchedClosureAfter(
-            kReturnPauseUs, [peer, side, deadline_ns] { peer->AwaitReturn(side, deadline_ns); });
-      });
+  side->worker()->GetStatusAsync(&waiting->options, &waiting->request, &waiting->response, /*fail_fast=*/false,
+                                 [peer = shared_from_this(), side, waiting, deadline_ns](const TfStatus& status) {
+                                   waiting->call.End(status.ok());
+                                   const bool is_early = Clock::Real()->NowNs() + kReturnPauseUs * 1000 < deadline_ns;
+                                   if (!absl::IsUnavailable(status) || !is_early) return peer->Ask(side);
+                                   tensorflow::Env::Default()->SchedClosureAfter(
+                                       kReturnPauseUs,
+                                       [peer, side, deadline_ns] { peer->AwaitReturn(side, deadline_ns); });
+                                 });
 }
 
 void Peer::Ask(const SidePtr& side) {
@@ -209,8 +209,8 @@ void Peer::Answered(const SidePtr& side, const TfStatus& status, const tensorflo
   {
     MutexLock lock(mutex_);
     FUSEWIRE_DCHECK(state_ == State::kAsking);
-    is_return =
-        has_plugin && words.port != 0 && state_id_ != 0 && words.state == state_id_ && words.incarnation != incarnation_;
+    is_return = has_plugin && words.port != 0 && state_id_ != 0 && words.state == state_id_ &&
+                words.incarnation != incarnation_;
   }
   if (!is_return) return Settle(status, has_plugin, words);
   retelling_->Say(side->worker(), [peer = shared_from_this(), side, words](const TfStatus& told) {

@@ -1,4 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Tests: peer/retelling.cc.
 #include "fusewire/tf/peer/peer.h"
 
 #include <memory>

@@ -69,13 +69,13 @@ void Retelling::Say(tensorflow::WorkerInterface* worker, Done done) {
   SayNext(telling);
 }
 
-void Retelling::SayNext(const std::shared_ptr<Telling>& telling) {
+void Retelling::SayNext(const TellingPtr& telling) {
   if (!telling->sessions.empty()) return SaySession(telling);
   if (!telling->graphs.empty()) return SayGraph(telling);
   telling->done(TfStatus());
 }
 
-void Retelling::SaySession(const std::shared_ptr<Telling>& telling) {
+void Retelling::SaySession(const TellingPtr& telling) {
   const std::string next = std::move(telling->sessions.back());
   telling->sessions.pop_back();
   {
@@ -92,7 +92,7 @@ void Retelling::SaySession(const std::shared_ptr<Telling>& telling) {
                                             });
 }
 
-void Retelling::SayGraph(const std::shared_ptr<Telling>& telling) {
+void Retelling::SayGraph(const TellingPtr& telling) {
   const GraphKey next = std::move(telling->graphs.back());
   telling->graphs.pop_back();
   bool is_there = false;
@@ -103,16 +103,17 @@ void Retelling::SayGraph(const std::shared_ptr<Telling>& telling) {
     if (is_there) telling->graph = found->second.request;
   }
   if (!is_there) return SayNext(telling);
-  telling->worker->RegisterGraphAsync(
-      &telling->graph, &telling->registered, [self = shared_from_this(), telling, next](const TfStatus& status) {
-        if (!status.ok()) return telling->done(status);
-        {
-          MutexLock lock(self->mutex_);
-          auto found = self->graphs_.find(next);
-          if (found != self->graphs_.end()) found->second.handle = telling->registered.graph_handle();
-        }
-        self->SayNext(telling);
-      });
+  telling->worker->RegisterGraphAsync(&telling->graph, &telling->registered,
+                                      [self = shared_from_this(), telling, next](const TfStatus& status) {
+                                        if (!status.ok()) return telling->done(status);
+                                        {
+                                          MutexLock lock(self->mutex_);
+                                          auto found = self->graphs_.find(next);
+                                          if (found != self->graphs_.end())
+                                            found->second.handle = telling->registered.graph_handle();
+                                        }
+                                        self->SayNext(telling);
+                                      });
 }
 
 }  // namespace fusewire::tf

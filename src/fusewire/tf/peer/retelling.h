@@ -1,7 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // What masters of this process have told a task, and must tell it again when it has been restarted with what it had:
 // its sessions, and the graphs that it has registered.
-// Home: any thread. Owns: copies of the requests, until the session or the graph ends. Fails: Say, with the first error.
+// Home: any thread. Owns: copies of the requests, until the session or the graph ends. Fails: Say, with its first
+// error.
 #pragma once
 
 #include <cstdint>
@@ -46,10 +47,10 @@ class Retelling : public std::enable_shared_from_this<Retelling> {
   };
   using GraphKey = std::pair<std::string, std::string>;  // session, and the master's handle
   struct Telling;
-  // shared_ptr: std::function wants copies.
-  void SayNext(const std::shared_ptr<Telling>& telling);
-  void SaySession(const std::shared_ptr<Telling>& telling);
-  void SayGraph(const std::shared_ptr<Telling>& telling);
+  using TellingPtr = std::shared_ptr<Telling>;  // shared_ptr: std::function wants copies
+  void SayNext(const TellingPtr& telling);
+  void SaySession(const TellingPtr& telling);
+  void SayGraph(const TellingPtr& telling);
 
   mutable Mutex mutex_;
   std::map<std::string, tensorflow::CreateWorkerSessionRequest> sessions_ FUSEWIRE_GUARDED_BY(mutex_);

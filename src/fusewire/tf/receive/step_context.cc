@@ -1,6 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/receive/step_context.h"
 
+#include <algorithm>
+#include <set>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
@@ -70,6 +72,27 @@ void StepContext::Leave(const std::vector<std::string>& tasks, int64_t values) {
     MutexLock lock(mutex_);
     holders_.push_back(std::move(source.channel));
   }
+}
+
+void StepContext::KeepLeaver(Leaver leaver) {
+  MutexLock lock(mutex_);
+  leavers_.push_back(std::move(leaver));
+}
+
+// One that runs again takes what others have left for it, and has taken it already: these run again too.
+std::vector<StepContext::Leaver> StepContext::LeaversOf(const std::string& task) {
+  std::set<std::string> without{task};
+  std::vector<Leaver> all;
+  MutexLock lock(mutex_);
+  for (auto leaver = leavers_.rbegin(); leaver != leavers_.rend(); ++leaver) {
+    const bool is_one = std::any_of(leaver->holders.begin(), leaver->holders.end(),
+                                    [&](const std::string& holder) { return without.count(holder) != 0; });
+    if (!is_one) continue;
+    all.push_back(*leaver);
+    if (leaver->takes) without.insert(leaver->task);
+  }
+  std::reverse(all.begin(), all.end());
+  return all;
 }
 
 void StepContext::RouteTo(const std::string& task, Routed routed) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -74,6 +75,17 @@ class StepContext {
   // that remain after the step are dropped there.
   void Leave(const std::vector<std::string>& tasks, int64_t values);
   void Taken(int64_t values) { left_there_.fetch_sub(values, std::memory_order_relaxed); }
+  // A part that has left values, and may do so again. The step's executor keeps `again` until its end.
+  struct Leaver {
+    std::string task;
+    std::vector<std::string> holders;
+    bool takes = false;  // values that other parts have left at its task
+    // Runs it once more; any thread.
+    std::function<void(tensorflow::StatusCallback)> again;
+  };
+  void KeepLeaver(Leaver leaver);
+  // All that have to run again, in order, where `task` has lost what was left there.
+  std::vector<Leaver> LeaversOf(const std::string& task);
   // The task there aborts its part of the step. It is told once.
   void TellAbort(const ChannelPtr& channel);
 
@@ -86,6 +98,7 @@ class StepContext {
   std::atomic<int64_t> left_there_{0};
   Mutex mutex_;
   std::vector<ChannelPtr> holders_ FUSEWIRE_GUARDED_BY(mutex_);  // of remaining values
+  std::vector<Leaver> leavers_ FUSEWIRE_GUARDED_BY(mutex_);      // in the order of their ends
   std::vector<Source> sources_ FUSEWIRE_GUARDED_BY(mutex_);      // of cache_; a step has few
   GrpcCachePtr cache_ FUSEWIRE_GUARDED_BY(mutex_);               // shared_ptr: as TensorFlow holds it
 };

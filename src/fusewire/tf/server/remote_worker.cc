@@ -242,8 +242,8 @@ void RemoteWorker::RunGraphAsync(CallOptions* opts, tensorflow::RunGraphRequestW
         [side = ways_.side, request, response](CallOptions* options, StatusCallback ended) {
           side->worker()->RunGraphAsync(options, request, response, std::move(ended));
         },
-        [peer = ways_.peer, request, proto = get_proto_from_wrapper(response)](
-            ChannelPtr channel, CallOptions* options, StatusCallback ended) {
+        [peer = ways_.peer, request, proto = get_proto_from_wrapper(response)](ChannelPtr channel, CallOptions* options,
+                                                                               StatusCallback ended) {
           auto* call = new WireCall(channel, kRunGraph, "RunGraph", options, proto, std::move(ended));
           channel->TakeCleanups(call->text());
           GlobalCounters().Add(&Counters::run_graphs);

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The worker's end of a part: an operation that pushes its inputs to the parameter server and pulls its outputs, in one
 // message each way. The part is placed there with the first step, and again whenever the server does not know it.
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -151,14 +152,40 @@ class StepCancel {
   std::atomic<bool> has_come_{false};
 };
 
-bool IsTraced(const OpKernelContext& context) { return context.stats_collector() != nullptr; }
+// What a run is made of: an operation's inputs, or copies of them for a run that is made once more, whose results
+// nobody wants.
+class RunInputs {
+ public:
+  explicit RunInputs(OpKernelContext* context)
+      : context_(context), step_(context->step_id()), cancellation_(context->cancellation_manager()) {}
+  RunInputs Copy() const {
+    RunInputs copy = *this;
+    for (int i = 0; i < count(); ++i) copy.copies_.push_back(at(i));
+    copy.context_ = nullptr;
+    return copy;
+  }
+  int count() const { return context_ == nullptr ? static_cast<int>(copies_.size()) : context_->num_inputs(); }
+  const Tensor& at(int i) const { return context_ == nullptr ? copies_[static_cast<size_t>(i)] : context_->input(i); }
+  // Null for copies.
+  OpKernelContext* context() const { return context_; }
+  bool is_traced() const { return context_ != nullptr && context_->stats_collector() != nullptr; }
+  int64_t step() const { return step_; }
+  tensorflow::CancellationManager* cancellation() const { return cancellation_; }
+
+ private:
+  OpKernelContext* context_;
+  int64_t step_;
+  tensorflow::CancellationManager* cancellation_;
+  std::vector<Tensor> copies_;
+};
 
 // The server's answer to a run, read as it comes in: its status, and the results, which land where the step wants them.
 // Home: the call's. Owns: the results, until Finish.
 class RunAnswer {
  public:
+  // Null: nobody wants the results.
   explicit RunAnswer(OpKernelContext* context) : context_(context) {
-    place_.device = static_cast<tensorflow::Device*>(context->device());
+    if (context != nullptr) place_.device = static_cast<tensorflow::Device*>(context->device());
   }
 
   // `sizes` is null where there is no body.
@@ -168,20 +195,26 @@ class RunAnswer {
     stats_.clear();
     TfStatus read = ReadTfStatus(&reader, &status_);
     if (!read.ok()) return Status::Corrupt(std::string(read.message()));
+    if (context_ == nullptr) return Status::Ok();
     if (status_.ok()) {
       for (int i = 0; i < context_->num_outputs(); ++i) FUSEWIRE_TRY(landings_->Begin(&reader, place_));
-      if (IsTraced(*context_)) stats_ = reader.Text().ToString();
+      if (context_->stats_collector() != nullptr) stats_ = reader.Text().ToString();
     }
     if (!reader.ok()) return Status::Corrupt("a run's answer without some of its results");
     return landings_->EndOfMessage();
   }
   bool was_read() const { return landings_.has_value(); }
-  pipe::Landing Where() { return landings_->Where(); }
+  // Another one is to come.
+  void Forget() { landings_.reset(); }
+  // An earlier part of the step left values at the server, and they are not there.
+  bool lacks_values() const { return !status_.ok() && status_.GetPayload(kValuesGone).has_value(); }
+  pipe::Landing Where() { return context_ == nullptr ? pipe::Landing::Discard() : landings_->Where(); }
 
   // After all has landed: hands the results to the operation, or returns the error of the run at `task`.
   TfStatus Finish(const std::string& task) {
     // The status of a step names the task.
     if (!status_.ok()) return TfStatus(status_.code(), absl::StrCat("From ", task, ":\n", status_.message()));
+    if (context_ == nullptr) return TfStatus();
     std::vector<Tensor> results;
     TfStatus end = landings_->Finish(place_, &results);
     FUSEWIRE_DCHECK(!end.ok() || results.size() == static_cast<size_t>(context_->num_outputs()));
@@ -232,7 +265,7 @@ class RunRecord {
       facts->peer = ShortTask(placement.task);
       facts->name = placement.name;
       facts->bytes_out = bytes_out_;
-      for (int i = 0; status.ok() && i < context->num_outputs(); ++i) {
+      for (int i = 0; context != nullptr && status.ok() && i < context->num_outputs(); ++i) {
         if (const Tensor* output = context->mutable_output(i)) facts->bytes_in += output->TotalBytes();
       }
       if (!status.ok()) facts->error = status.ToString();
@@ -249,17 +282,16 @@ std::atomic<int> runs_under_way{0};  // of the process
 // One step of one part: it finds the way, places the part if the server does not have it, and runs it.
 class Running final : public rpc::Call {
  public:
-  Running(PlacementPtr placement, OpKernelContext* context, StepContext* step,
-          tensorflow::AsyncOpKernel::DoneCallback done)
+  Running(PlacementPtr placement, RunInputs inputs, StepContext* step, tensorflow::StatusCallback done)
       : Call(kRunPart),
         placement_(std::move(placement)),
-        context_(context),
+        inputs_(std::move(inputs)),
         step_(step),
         done_(std::move(done)),
-        cancel_(context->cancellation_manager()),
+        cancel_(inputs_.cancellation()),
         search_(std::make_shared<Search>(
             [this](const TfStatus& status, ChannelPtr channel) { OnWay(status, std::move(channel)); })),
-        answer_(context) {}
+        answer_(inputs_.context()) {}
 
   void Begin() {
     SearchPtr search;  // which outlives this, as the task's name does
@@ -313,6 +345,7 @@ class Running final : public rpc::Call {
     if (!is_back) return End(lost_.why);
     channel_ = std::move(channel);
     lost_.repeats = Repeats();
+    lost_.has_left_again = false;
     placed_ = 0;
     FindPart();
   }
@@ -386,7 +419,7 @@ class Running final : public rpc::Call {
     TraceMe trace([this] { return Traced("fusewire run part"); }, kTraceLevel);
     const bool is_first = text_.empty();
     // What is recorded is played again, more than once.
-    const bool has_tickets = lost_.again == Again::kTicket && channel_->recovers() && !RecordsCalls();
+    const bool has_tickets = HasTickets(lost_.again) && channel_->recovers() && !RecordsCalls();
     if (has_tickets && lost_.ticket.number == 0) {
       lost_.book = channel_->tickets();
       lost_.ticket = lost_.book->Take();
@@ -395,12 +428,12 @@ class Running final : public rpc::Call {
     lost_.mark = mark;
     text_.clear();
     AppendFixed64(&text_, id);
-    AppendFixed64(&text_, static_cast<uint64_t>(context_->step_id()));
+    AppendFixed64(&text_, static_cast<uint64_t>(inputs_.step()));
     text_.push_back(
-        static_cast<char>((IsTraced(*context_) ? kTraced : 0) | (lost_.ticket.number != 0 ? kWithTicket : 0)));
+        static_cast<char>((inputs_.is_traced() ? kTraced : 0) | (lost_.ticket.number != 0 ? kWithTicket : 0)));
     if (lost_.ticket.number != 0) AppendTicket(lost_.ticket, &text_);
-    for (int i = 0; i < context_->num_inputs(); ++i) {
-      TfStatus appended = AppendTensor(context_->input(i), &text_, &body);
+    for (int i = 0; i < inputs_.count(); ++i) {
+      TfStatus appended = AppendTensor(inputs_.at(i), &text_, &body);
       if (!appended.ok()) {
         body.clear();
         End(appended);
@@ -408,7 +441,8 @@ class Running final : public rpc::Call {
       }
     }
     head = text_;
-    record_.Begin(mark, context_->step_id(), body);
+    answer_.Forget();
+    record_.Begin(mark, inputs_.step(), body);
     if (placement_->kept > 0 && is_first) step_->Leave(placement_->holders, placement_->kept);
     if (RecordsCalls()) RecordRun(channel_->address(), id, text_, body);
     lost_.repeats.Begin(*channel_);
@@ -446,7 +480,8 @@ class Running final : public rpc::Call {
     TraceMe trace([this] { return Traced("fusewire part ran"); }, kTraceLevel);
     const bool may_repeat = lost_.again == Again::kFreely || lost_.ticket.number != 0;
     if (may_repeat && lost_.repeats.IsAgain(*channel_, &status)) return Go(lost_.part, lost_.mark);
-    if (may_repeat && IsLost(status) && MayReturn()) return AwaitReturn(WithTarget(ToTf(status), channel_->target(), "RunPart"));
+    if (may_repeat && IsLost(status) && MayReturn())
+      return AwaitReturn(WithTarget(ToTf(status), channel_->target(), "RunPart"));
     if (status.code() == Code::kApplication && status.app_code() == kAnswerGone)
       return End(WithTarget(absl::AbortedError(absl::StrCat("fusewire: ", placement_->task,
                                                             " has run a part of the step, and its answer was lost "
@@ -458,36 +493,77 @@ class Running final : public rpc::Call {
         MutexLock lock(placement_->mutex);
         if (placement_->channel == channel_) placement_->channel = nullptr;
       }
-      record_.End(ToTf(status), *placement_, context_);
+      record_.End(ToTf(status), *placement_, inputs_.context());
       FindPart();
       return;
     }
     if (status.ok() && !answer_.was_read()) status = answer_.Read(ConstBytes(reply_head), nullptr);
     if (!status.ok()) return End(WithTarget(ToTf(status), channel_->target(), "RunPart"));
     TfStatus end = answer_.Finish(placement_->task);
+    if (!end.ok() && answer_.lacks_values() && MayLeaveAgain()) return LeaveAgain(end);
     if (end.ok() && placement_->taken > 0) step_->Taken(placement_->taken);
+    if (end.ok() && lost_.again == Again::kLeaves && channel_->state() != 0) KeepLeaver();
     End(end);
   }
 
-  std::string Traced(const char* name) const {
-    return TraceMeEncode(name, {{"peer", ShortTask(placement_->task)}, {"step", context_->step_id()}});
+  // The step may need the values that it has left once more.
+  void KeepLeaver() {
+    if (inputs_.context() == nullptr) return;  // it is kept already
+    StepContext::Leaver leaver{placement_->task, placement_->holders, placement_->taken > 0, nullptr};
+    leaver.again = [placement = placement_, inputs = inputs_.Copy(), step = step_](tensorflow::StatusCallback done) {
+      (new Running(placement, inputs, step, std::move(done)))->Begin();
+    };
+    step_->KeepLeaver(std::move(leaver));
   }
 
-  void End(const TfStatus& status) {
-    cancel_.End();
+  // Once for each return of the server.
+  bool MayLeaveAgain() const { return inputs_.context() != nullptr && channel_->state() != 0 && !lost_.has_left_again; }
+
+  // `why`: the step's error if that does not help. The server did not run the part: this was the end of the ticket.
+  void LeaveAgain(const TfStatus& why) {
+    lost_.why = why;
+    lost_.has_left_again = true;
+    GiveTicketBack();
+    lost_.leavers = step_->LeaversOf(placement_->task);
+    std::reverse(lost_.leavers.begin(), lost_.leavers.end());
+    LeaveNext();
+  }
+
+  void LeaveNext() {
+    if (lost_.leavers.empty()) return FindPart();
+    auto again = std::move(lost_.leavers.back().again);
+    lost_.leavers.pop_back();
+    again([this](const TfStatus& status) {
+      if (!status.ok()) return End(absl::IsCancelled(status) ? status : lost_.why);
+      LeaveNext();
+    });
+  }
+
+  std::string Traced(const char* name) const {
+    return TraceMeEncode(name, {{"peer", ShortTask(placement_->task)}, {"step", inputs_.step()}});
+  }
+
+  void GiveTicketBack() {
     if (lost_.book != nullptr) lost_.book->GiveBack(lost_.ticket);
-    if (!status.ok()) context_->SetStatus(status);
-    record_.End(status, *placement_, context_);
+    lost_.book = nullptr;
+    lost_.ticket = Ticket();
+  }
+
+  // By value: it may be a member's.
+  void End(TfStatus status) {
+    cancel_.End();
+    GiveTicketBack();
+    record_.End(status, *placement_, inputs_.context());
     FUSEWIRE_DCHECK(done_ != nullptr);  // it ends once
     auto done = std::move(done_);
     delete this;
-    done();
+    done(status);
   }
 
   const PlacementPtr placement_;
-  OpKernelContext* const context_;
+  const RunInputs inputs_;
   StepContext* const step_;
-  tensorflow::AsyncOpKernel::DoneCallback done_;
+  tensorflow::StatusCallback done_;
   StepCancel cancel_;
   Mutex mutex_;
   SearchPtr search_ FUSEWIRE_GUARDED_BY(mutex_);  // the last; shared_ptr: what it asks holds it too
@@ -502,7 +578,9 @@ class Running final : public rpc::Call {
     Ticket ticket;
     TicketBookPtr book;  // of the ticket
     Repeats repeats;
-    TfStatus why;  // while its return is awaited
+    TfStatus why;  // while its return is awaited, or other parts run again
+    bool has_left_again = false;
+    std::vector<StepContext::Leaver> leavers;  // that are to run again, the next one last
   } lost_;
   std::string text_;                         // empty until the first attempt
   reactor::Completion* answered_ = nullptr;  // of the thread that waits for this call
@@ -529,7 +607,11 @@ class RunOp final : public tensorflow::AsyncOpKernel {
     auto* rendezvous = dynamic_cast<Rendezvous*>(context->rendezvous());
     OP_REQUIRES_ASYNC(context, rendezvous != nullptr,
                       absl::InternalError("a part of a graph needs the rendezvous of a step of this task"), done);
-    (new Running(placement_, context, &rendezvous->step(), std::move(done)))->Begin();
+    auto end = [context, done = std::move(done)](const TfStatus& status) {
+      if (!status.ok()) context->SetStatus(status);
+      done();
+    };
+    (new Running(placement_, RunInputs(context), &rendezvous->step(), std::move(end)))->Begin();
   }
 
  private:

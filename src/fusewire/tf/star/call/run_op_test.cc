@@ -409,6 +409,83 @@ TEST_F(ReturnTest, ACancelledStepWaitsNoLonger) {
   Settle();
 }
 
+// One part leaves a value for the next one of its step, and the server is killed between them.
+class LeftValuesTest : public ReturnTest {
+ protected:
+  static TfStatus Gone() {
+    TfStatus gone = absl::AbortedError("a value is gone");
+    gone.SetPayload(kValuesGone, absl::Cord());
+    return gone;
+  }
+  std::unique_ptr<RunningOp> Run(tensorflow::OpKernel* kernel) {
+    return std::make_unique<RunningOp>(step_, &on_.task, kernel, last_step_, Ramp(3, 1));
+  }
+  // The first part has run.
+  void Leave(Again again) {
+    first_ = Run(leaver_.get());
+    SayPlaced(Next(kPlacePart), kPart, again);
+    left_ = TicketOf(*Next(kRunPart));
+    SayResult(&on_.world.asked.back(), Ramp(1, 1));
+    ASSERT_TRUE(AwaitEnd(*first_));
+  }
+  // The second part comes to the server that is back.
+  void Take() {
+    second_ = Run(taker_.get());
+    ASSERT_TRUE(on_.world.RunUntil([this] { return !on_.grpc().awaiting.empty(); }));
+    Restart();
+    SayPlaced(Next(kPlacePart), kPart + 1, Again::kTicket);
+    taken_ = TicketOf(*Next(kRunPart));
+    AnswerWith(&on_.world.asked.back(), Gone());
+  }
+  void KillServer() {
+    on_.world.KillPeer();
+    questions_ = 0;
+  }
+
+  const std::unique_ptr<tensorflow::OpKernel> leaver_ = MakeRunOp(on_.task.cpu(), "leaver", false, /*kept=*/1);
+  const std::unique_ptr<tensorflow::OpKernel> taker_ = MakeRunOp(on_.task.cpu(), "taker", false, 0, /*taken=*/1);
+  StepPtr step_ = std::make_shared<Step>(&on_.task, last_step_, "graph");
+  std::unique_ptr<RunningOp> first_, second_;
+  Ticket left_, taken_;
+};
+
+TEST_F(LeftValuesTest, APartThatOnlyReadsLeavesThemAgain) {
+  Leave(Again::kLeaves);
+  KillServer();
+  Take();
+  SayPlaced(Next(kPlacePart), kPart + 2, Again::kLeaves);
+  DataWorld::Asked* again = Next(kRunPart);
+  EXPECT_GT(TicketOf(*again).number, left_.number);  // another run
+  SayResult(again, Ramp(10'000, 1));                 // which nobody wants
+  DataWorld::Asked* run = Next(kRunPart);
+  EXPECT_GT(TicketOf(*run).number, taken_.number);
+  SayResult(run, Ramp(2, 7));
+  ASSERT_TRUE(AwaitEnd(*second_));
+  ASSERT_TRUE(second_->status().ok()) << second_->status();
+  EXPECT_EQ(second_->output().flat<float>()(1), 8);
+  EXPECT_EQ(first_->ends.count(), 1);
+}
+
+TEST_F(LeftValuesTest, OfAPartThatHasWrittenTheyAreLost) {
+  Leave(Again::kTicket);
+  KillServer();
+  Take();
+  DataWorld::Asked* run = Next(kRunPart);  // tried once more
+  AnswerWith(run, Gone());
+  ASSERT_TRUE(AwaitEnd(*second_));
+  EXPECT_TRUE(absl::IsAborted(second_->status())) << second_->status();
+}
+
+TEST_F(LeftValuesTest, IfThatFailsTheStepSaysWhatIsGone) {
+  Leave(Again::kLeaves);
+  KillServer();
+  Take();
+  AnswerWith(Next(kPlacePart), absl::InternalError("no"));
+  ASSERT_TRUE(AwaitEnd(*second_));
+  EXPECT_TRUE(absl::IsAborted(second_->status())) << second_->status();
+  EXPECT_THAT(second_->message(), HasSubstr("a value is gone"));
+}
+
 TEST_F(ReturnTest, APartThatMayWaitForOtherStepsEnds) {
   PlaceIt(Again::kNever);
   auto running = Start();

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <tensorflow/core/framework/cancellation.h>
 #include <tensorflow/core/framework/op_kernel.h>
@@ -16,8 +17,9 @@
 namespace fusewire::tf {
 
 // Of one float tensor to one other.
+// `kept`: values that it leaves at the same parameter server; `taken`: that an earlier part has left there.
 inline std::unique_ptr<tensorflow::OpKernel> MakeRunOp(tensorflow::Device* device, const std::string& piece,
-                                                       bool is_alone) {
+                                                       bool is_alone, int kept = 0, int taken = 0) {
   tensorflow::NodeDef node;
   node.set_name("run");
   node.set_op("_FusewireRun");
@@ -29,8 +31,9 @@ inline std::unique_ptr<tensorflow::OpKernel> MakeRunOp(tensorflow::Device* devic
   attributes["shown"].set_s("weights");
   attributes["fingerprint"].set_s("its fingerprint");
   attributes["holders"].mutable_list();
-  attributes["kept"].set_i(0);
-  attributes["taken"].set_i(0);
+  if (kept > 0) attributes["holders"].mutable_list()->add_s(kPeerTask);
+  attributes["kept"].set_i(kept);
+  attributes["taken"].set_i(taken);
   attributes["alone"].set_b(is_alone);
   TfStatus made;
   auto kernel = tensorflow::CreateOpKernel(tensorflow::DEVICE_CPU, device, tensorflow::cpu_allocator(), node,
@@ -39,15 +42,21 @@ inline std::unique_ptr<tensorflow::OpKernel> MakeRunOp(tensorflow::Device* devic
   return kernel;
 }
 
-// One step, from when it is made. It lives until its end.
+// shared_ptr: all operations of a step run in it.
+using StepPtr = std::shared_ptr<Step>;
+
+// One operation, from when it is made: of a step of its own, or of one with others. It lives until its end.
 class RunningOp {
  public:
   RunningOp(StepTask* task, tensorflow::OpKernel* kernel, int64_t number, const tensorflow::Tensor& input,
             tensorflow::CancellationManager* cancellation = nullptr)
-      : step_(task, number, "graph"), input_(input), value_(&input_) {
+      : RunningOp(std::make_shared<Step>(task, number, "graph"), task, kernel, number, input, cancellation) {}
+  RunningOp(StepPtr step, StepTask* task, tensorflow::OpKernel* kernel, int64_t number, const tensorflow::Tensor& input,
+            tensorflow::CancellationManager* cancellation = nullptr)
+      : step_(std::move(step)), input_(input), value_(&input_) {
     params_.device = task->cpu();
     params_.op_kernel = kernel;
-    params_.rendezvous = &*step_;
+    params_.rendezvous = &**step_;
     params_.cancellation_manager = cancellation;
     params_.step_id = number;
     params_.inputs = absl::Span<const tensorflow::TensorValue>(&value_, 1);
@@ -63,7 +72,7 @@ class RunningOp {
   Ends ends;
 
  private:
-  Step step_;
+  const StepPtr step_;
   tensorflow::Tensor input_;
   tensorflow::TensorValue value_;
   tensorflow::AllocatorAttributes attributes_;

@@ -220,14 +220,16 @@ TfStatus Part::Optimize(const tensorflow::OptimizerOptions& options) {
 
 // A value that a run takes or leaves is there once.
 Again Part::FindAgain() const {
-  bool only_reads = ends_.takes().empty() && ends_.keeps().empty();
+  bool only_reads = true;
   Functions functions(definitions_.get());
   for (Node* node : graph_->op_nodes()) {
     if (node->IsArg() || node->IsRetval()) continue;
     if (MayBlock(node->type_string()) || functions.Of(*node).may_block) return Again::kNever;
     only_reads = only_reads && OnlyReads(*node);
   }
-  return only_reads ? Again::kFreely : Again::kTicket;
+  if (!only_reads) return Again::kTicket;
+  if (!ends_.keeps().empty()) return Again::kLeaves;
+  return ends_.takes().empty() ? Again::kFreely : Again::kTicket;
 }
 
 TfStatus Part::MakeProgram() {

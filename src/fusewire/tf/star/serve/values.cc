@@ -204,9 +204,11 @@ TfStatus StepStore::Take(int64_t step, const std::vector<uint32_t>& numbers, siz
     bool is_there = found != drawer.steps.end();
     if (is_there) kept = found->second.values.find(number);
     if (!is_there || kept == found->second.values.end() || kept->second.takers == 0) {
-      return absl::AbortedError(
+      TfStatus gone = absl::AbortedError(
           "a value that an earlier part of this step left on the parameter server is gone: the server was probably "
           "restarted");
+      gone.SetPayload(kValuesGone, absl::Cord());
+      return gone;
     }
     KeptValue& value = kept->second;
     if (--value.takers > 0) {
