@@ -139,6 +139,7 @@ CALLS = [
         {
             "src/fusewire/base/mutex.": "what a Mutex is made of",
             "src/fusewire/tf/star/serve/program.": "a variable's lock, which TensorFlow hands over with the variable",
+            "src/fusewire/tf/state/holding.": "the same",
         },
     ),
     (
@@ -166,6 +167,7 @@ CALLS = [
         {
             "src/fusewire/base/": "CopyBytes is defined here",
             "src/fusewire/wire/": "encoders and decoders copy numbers of a few bytes",
+            "src/fusewire/tf/state/holding.": "a snapshot is a copy, and no message",
             "src/fusewire/tf/peer/fused.cc": "over gRPC, which copies what it carries in any case",
             "src/fusewire/collective/kernels/arithmetic.cc": "in shared memory the copy is the transport",
         },

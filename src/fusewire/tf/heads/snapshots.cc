@@ -35,7 +35,8 @@ void AppendClient(const KeptClient& client, std::string* out) {
     AppendVarint(out, run.number);
     out->push_back(run.is_kept ? 1 : 0);
     AppendText(out, run.head);
-    AppendText(out, run.body);
+    AppendVarint(out, run.body.size());
+    for (const std::string& segment : run.body) AppendText(out, segment);
   }
 }
 
@@ -49,7 +50,9 @@ bool ReadClient(VarReader* reader, KeptClient* client) {
     run.number = reader->Varint();
     run.is_kept = reader->Byte() == 1;
     run.head = reader->Text().ToString();
-    run.body = reader->Text().ToString();
+    const uint64_t segments = reader->Varint();
+    if (!reader->ok() || !IsCount(*reader, segments)) return false;
+    for (uint64_t segment = 0; segment < segments; ++segment) run.body.push_back(reader->Text().ToString());
     if (!reader->ok()) return false;
     client->runs.push_back(std::move(run));
   }

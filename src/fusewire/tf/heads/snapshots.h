@@ -61,8 +61,9 @@ Status DecodeHoldingHead(ConstBytes in, HoldingHead* head);
 // ---- a manifest ----
 //   manifest := "fusewire manifest" version:u8 task:text cluster:text generation:varint written_ms:varint
 //               devices:varint (name:text incarnation:u64)* file:text bytes:varint crc:u64
-//               clients:varint (client:u64 open:varint runs:varint (number:varint is_kept:u8 head:text body:text)*)*
+//               clients:varint (client:u64 open:varint runs:varint run*)*
 //               crc:u32 of all before
+//   run      := number:varint is_kept:u8 head:text segments:varint text*
 constexpr uint8_t kManifestVersion = 1;
 constexpr size_t kManifestBytesMax = size_t{1} << 30;
 
@@ -70,7 +71,8 @@ constexpr size_t kManifestBytesMax = size_t{1} << 30;
 struct KeptRun {
   uint64_t number = 0;
   bool is_kept = false;  // otherwise it had a large answer
-  std::string head, body;
+  std::string head;
+  std::vector<std::string> body;
 };
 struct KeptClient {
   uint64_t client = 0;

@@ -45,6 +45,10 @@ struct Counters {
   std::atomic<uint64_t> grpc_recvs{0};           // calls of RecvTensor for one tensor
   std::atomic<uint64_t> grpc_fused_recvs{0};     // calls of RecvTensor for all tensors of a fused operation
   std::atomic<uint64_t> calls_repeated{0};       // because their connection was lost
+  std::atomic<uint64_t> snapshots_written{0};
+  std::atomic<uint64_t> snapshot_bytes{0};
+  std::atomic<uint64_t> snapshots_failed{0};
+  std::atomic<uint64_t> snapshots_restored{0};
   std::atomic<uint64_t> star_parts{0};           // parts held now
   std::atomic<uint64_t> servers{0};
 

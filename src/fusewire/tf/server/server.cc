@@ -87,6 +87,8 @@ std::vector<observe::Number> ReadNumbers() {
   std::vector<observe::Number> numbers;
   for (const CounterAbout& about : AllCounters())
     numbers.push_back({about.name, about.help, about.is_gauge, about.counter->load()});
+  numbers.push_back({"snapshot_age_s", "Seconds since a parameter server's last snapshot; 0 without any.", true,
+                     SnapshotAgeS()});
   numbers.push_back({"shared_bytes_out", "Bytes sent through shared memory.", false, transport::SharedBytesWritten()});
   return numbers;
 }
@@ -108,7 +110,6 @@ const ClusterPtr& ClusterOf(tensorflow::WorkerCacheInterface* cache) {
 Server::Server(const tensorflow::ServerDef& def)
     : GrpcServer(def, tensorflow::Env::Default()),
       job_(def.job_name()),
-      task_(def.task_index()),
       protocol_(def.protocol()),
       settings_(ReadSettings(def.job_name())) {
   if (!IsOurs(protocol_)) settings_.disabled = true;
@@ -207,7 +208,7 @@ TfStatus Server::OpenSnapshots(tensorflow::DeviceMgr** devices) {
   return TfStatus();
 }
 
-std::string Server::own_task() const { return absl::StrCat("/job:", job_, "/replica:0/task:", task_); }
+std::string Server::own_task() const { return absl::StrCat("/job:", job_, "/replica:0/task:", server_def().task_index()); }
 
 TfStatus Server::OpenGroups() {
   RegisterCollectives();
@@ -360,7 +361,7 @@ TfStatus Server::OpenDataPort() {
     Result<transport::Address> mapped = transport::Address::Parse(endpoint->second);
     if (mapped.ok()) fixed = mapped.value().port;
   }
-  service_ = std::make_unique<Service>(worker_env(), worker_);
+  service_ = std::make_unique<Service>(worker_env(), worker_, snapshots_.get());
   Status opened = service_->Open(*data_task_);
   if (opened.ok()) opened = data_task_->Listen({listen_host_, fixed}, network_.ports);
   if (!opened.ok() && fixed == 0 && network_.ports.max != 0) {
@@ -374,6 +375,8 @@ TfStatus Server::OpenDataPort() {
   AnswerInquiries();
   GlobalCounters().Add(&Counters::servers);
   ShowTask();
+  if (snapshots_ != nullptr)
+    snapshots_->Start([this](std::vector<KeptClient>* clients) { return service_->star().Collect(clients); });
   FUSEWIRE_LOG(kInfo, "%s: data port %u", settings_.pipe.name.c_str(), service_->port());
   return TfStatus();
 }

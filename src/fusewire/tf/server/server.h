@@ -70,7 +70,6 @@ class Server final : public tensorflow::GrpcServer {
   uint64_t state() const { return snapshots_ == nullptr ? 0 : snapshots_->state(); }
 
   const std::string job_;
-  const int task_;
   const std::string protocol_;
   ServerSettings settings_;
   NetworkSettings network_;

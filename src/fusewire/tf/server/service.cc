@@ -70,7 +70,8 @@ std::shared_ptr<A> Take(rpc::Request* request, rpc::Reply reply) {
 
 }  // namespace
 
-Service::Service(tensorflow::WorkerEnv* env, Worker* worker) : env_(env), worker_(worker), star_(env) {}
+Service::Service(tensorflow::WorkerEnv* env, Worker* worker, Snapshots* snapshots)
+    : env_(env), worker_(worker), star_(env, snapshots) {}
 
 void Service::CleanUp(int64_t step) {
   env_->rendezvous_mgr->Cleanup(step);

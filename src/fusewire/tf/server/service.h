@@ -16,8 +16,8 @@ namespace fusewire::tf {
 
 class Service {
  public:
-  // All outlive the service.
-  Service(tensorflow::WorkerEnv* env, Worker* worker);
+  // All outlive the service. `snapshots` may be null: the task keeps none.
+  Service(tensorflow::WorkerEnv* env, Worker* worker, Snapshots* snapshots = nullptr);
   // Served at the task's listener.
   Status Open(task::Task& task);
   uint16_t port() const { return server_->address().port; }

@@ -119,6 +119,12 @@ void Worker::DeleteWorkerSessionAsync(tensorflow::CallOptions* options,
   GrpcWorker::DeleteWorkerSessionAsync(options, request, response, std::move(done));
 }
 
+void Worker::RegisterGraphAsync(const tensorflow::RegisterGraphRequest* request,
+                                tensorflow::RegisterGraphResponse* response, tensorflow::StatusCallback done) {
+  if (StarService* star = star_.load(std::memory_order_acquire)) star->Learn(request->graph_def());
+  GrpcWorker::RegisterGraphAsync(request, response, std::move(done));
+}
+
 void Worker::DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest* request,
                                   tensorflow::DeregisterGraphResponse* response, tensorflow::StatusCallback done) {
   static_cast<RendezvousMgr*>(env()->rendezvous_mgr)->Forget(request->session_handle(), request->graph_handle());

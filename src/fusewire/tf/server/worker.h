@@ -51,6 +51,9 @@ class Worker final : public tensorflow::GrpcWorker {
                                 tensorflow::DeleteWorkerSessionResponse* response,
                                 tensorflow::StatusCallback done) override;
 
+  // What the graph holds on this task belongs to its snapshots.
+  void RegisterGraphAsync(const tensorflow::RegisterGraphRequest* request, tensorflow::RegisterGraphResponse* response,
+                          tensorflow::StatusCallback done) override;
   void DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest* request,
                             tensorflow::DeregisterGraphResponse* response, tensorflow::StatusCallback done) override;
 

@@ -6,12 +6,22 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <set>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <tensorflow/core/common_runtime/device_mgr.h>
+#include <tensorflow/core/framework/graph.pb.h>
 #include <tensorflow/core/protobuf/tensorflow_server.pb.h>
+#include "fusewire/base/log.h"
+#include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/heads/snapshots.h"
+#include "fusewire/tf/snapshot/folder.h"
+#include "fusewire/tf/state/holding.h"
 
 namespace fusewire::tf {
 
@@ -30,14 +40,53 @@ class Snapshots {
   tensorflow::DeviceMgr* devices() const { return devices_.get(); }
   // Which state this is: a task that comes back with the same number goes on where its snapshot was.
   uint64_t state() const { return state_; }
+  // Of the restored snapshot.
+  const std::vector<KeptClient>& clients() const { return clients_; }
+
+  // Any thread. The task will run this graph: what it holds is in the next snapshot.
+  void Learn(const tensorflow::GraphDef& graph) FUSEWIRE_EXCLUDES(mutex_);
+  // Any thread. It holds what can't be kept: its snapshots end.
+  void GiveUp(const std::string& obstacle) FUSEWIRE_EXCLUDES(mutex_);
+
+  // Called after the last row was copied: returns once all runs of parts that had begun have ended, with those whose
+  // clients may not have their answers. Fails if one does not end in time.
+  using Collect = std::function<TfStatus(std::vector<KeptClient>* clients)>;
+  // Once: begins to write. `collect` is called by the thread until Stop.
+  void Start(Collect collect);
+  void Stop();
+  // One snapshot, now. For tests, and by the thread.
+  TfStatus Write() FUSEWIRE_EXCLUDES(mutex_);
 
  private:
   Snapshots(Options options, const tensorflow::ServerDef& def);
+  void Restore(const tensorflow::ServerDef& def);
+  TfStatus RestoreFrom(uint64_t generation, const tensorflow::ServerDef& def);
+  void Work();
+  void Round();
+  TfStatus CopyState(Manifest* manifest, uint64_t* holdings);
 
   const Options options_;
   const std::string task_;  // "ps:3"
+  tensorflow::Env* const env_;
+  const SnapshotFolder folder_;
   std::unique_ptr<tensorflow::DeviceMgr> devices_;
   uint64_t state_ = 0;
+  std::vector<KeptClient> clients_;
+  Collect collect_;
+  // Of the thread.
+  uint64_t last_ = 0;      // the highest generation of any file
+  uint64_t complete_ = 0;  // the newest that can be restored; 0: none
+  LogLimiter warnings_;
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::set<Holding> holdings_ FUSEWIRE_GUARDED_BY(mutex_);
+  std::string obstacle_ FUSEWIRE_GUARDED_BY(mutex_);
+  bool is_closing_ FUSEWIRE_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
 };
+
+// Seconds since the oldest of the newest snapshots of this process's tasks; 0 without any.
+uint64_t SnapshotAgeS();
 
 }  // namespace fusewire::tf

@@ -16,6 +16,13 @@ auto FindRun(Runs& runs, uint64_t number) {
   return std::find_if(runs.begin(), runs.end(), [number](const auto& run) { return run.number == number; });
 }
 
+// Those that the client has answers of.
+template <class Runs>
+void DropBefore(Runs* runs, uint64_t open) {
+  runs->erase(std::remove_if(runs->begin(), runs->end(), [open](const auto& run) { return run.number < open; }),
+              runs->end());
+}
+
 }  // namespace
 
 bool Answers::Begin(const Ticket& ticket, rpc::Reply* reply) {
@@ -38,9 +45,7 @@ bool Answers::Begin(const Ticket& ticket, rpc::Reply* reply) {
       Client& client = found->second;
       if (client.open < ticket.open) {
         client.open = ticket.open;
-        client.runs.erase(std::remove_if(client.runs.begin(), client.runs.end(),
-                                         [&](const Run& run) { return run.number < ticket.open; }),
-                          client.runs.end());
+        DropBefore(&client.runs, ticket.open);
       }
       auto run = FindRun(client.runs, ticket.number);
       const bool is_new = run == client.runs.end() && ticket.number >= client.open;
@@ -74,6 +79,7 @@ void Answers::End(const Ticket& ticket, ConstBytes head, const Buffers& body, rp
   if (run == found->second.runs.end()) return;  // the worker does not wait for it any more
   FUSEWIRE_CHECK(!run->has_ended);
   run->has_ended = true;
+  if (awaiting_ > 0) ended_.NotifyAll();
   if (run->again) before = std::exchange(*reply, std::move(run->again));
   run->is_kept = head.size + TotalBytes(body) <= kKeptBytesMax;
   if (run->is_kept) {
@@ -84,11 +90,92 @@ void Answers::End(const Ticket& ticket, ConstBytes head, const Buffers& body, rp
   if (before) before.Send(Status::Cancelled("it came again over another connection"));
 }
 
+bool Answers::AwaitEnds(int64_t deadline_ns) {
+  MutexLock lock(mutex_);
+  std::vector<std::pair<uint64_t, uint64_t>> running;
+  for (const auto& [id, client] : clients_) {
+    for (const Run& run : client.runs) {
+      if (!run.has_ended) running.emplace_back(id, run.number);
+    }
+  }
+  ++awaiting_;
+  bool is_in_time = true;
+  while (is_in_time) {
+    while (!running.empty() && HasEnded(running.back().first, running.back().second)) running.pop_back();
+    if (running.empty()) break;
+    is_in_time = ended_.WaitUntil(mutex_, deadline_ns);
+  }
+  --awaiting_;
+  return running.empty();
+}
+
+bool Answers::HasEnded(uint64_t client, uint64_t number) {
+  const std::vector<Run>& runs = clients_.at(client).runs;
+  const auto run = FindRun(runs, number);
+  return run == runs.end() || run->has_ended;
+}
+
+void Answers::Collect(std::map<uint64_t, KeptClient>* clients) {
+  MutexLock lock(mutex_);
+  for (const auto& [id, client] : clients_) {
+    KeptClient& to = (*clients)[id];
+    to.client = id;
+    to.open = std::max(to.open, client.open);
+    for (const Run& run : client.runs) {
+      if (!run.has_ended) continue;
+      KeptRun kept{run.number, run.is_kept, run.head, {}};
+      for (const Buffer& segment : run.body) kept.body.push_back(ConstBytes(segment.bytes()).ToString());
+      to.runs.push_back(std::move(kept));
+    }
+  }
+}
+
 size_t Answers::kept() {
   MutexLock lock(mutex_);
   size_t sum = 0;
   for (const auto& client : clients_) sum += client.second.runs.size();
   return sum;
+}
+
+void RestoredAnswers::Set(std::vector<KeptClient> clients) {
+  MutexLock lock(mutex_);
+  for (KeptClient& client : clients) {
+    if (!client.runs.empty()) clients_[client.client] = std::move(client);
+  }
+  has_any_ = !clients_.empty();
+}
+
+bool RestoredAnswers::Answer(const Ticket& ticket, rpc::Reply* reply) {
+  if (!has_any_.load(std::memory_order_relaxed)) return false;
+  KeptRun kept;
+  {
+    MutexLock lock(mutex_);
+    auto found = clients_.find(ticket.client);
+    if (found == clients_.end()) return false;
+    KeptClient& client = found->second;
+    client.open = std::max(client.open, ticket.open);
+    DropBefore(&client.runs, ticket.open);
+    auto run = FindRun(client.runs, ticket.number);
+    const bool is_restored = run != client.runs.end();
+    if (is_restored) kept = *run;
+    if (client.runs.empty()) clients_.erase(found);
+    if (clients_.empty()) has_any_ = false;
+    if (!is_restored) return false;
+  }
+  Buffers body;
+  for (const std::string& segment : kept.body) body.push_back(Buffer::CopyOf(ConstBytes(segment)));
+  reply->Send(kept.is_kept ? Status::Ok() : Gone(), kept.head, std::move(body));
+  return true;
+}
+
+void RestoredAnswers::Collect(std::map<uint64_t, KeptClient>* clients) {
+  MutexLock lock(mutex_);
+  for (const auto& [id, client] : clients_) {
+    KeptClient& to = (*clients)[id];
+    to.client = id;
+    to.open = std::max(to.open, client.open);
+    to.runs.insert(to.runs.end(), client.runs.begin(), client.runs.end());
+  }
 }
 
 }  // namespace fusewire::tf

@@ -5,6 +5,8 @@
 // itself; a large answer is not kept.
 #pragma once
 
+#include <atomic>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -14,6 +16,7 @@
 #include "fusewire/buffer/buffer.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/heads/calls.h"
+#include "fusewire/tf/heads/snapshots.h"
 
 namespace fusewire::tf {
 
@@ -27,6 +30,10 @@ class Answers {
   bool Begin(const Ticket& ticket, rpc::Reply* reply);
   // Its answer. *reply becomes that of the connection that has asked last.
   void End(const Ticket& ticket, ConstBytes head, const Buffers& body, rpc::Reply* reply);
+  // Returns once all runs that are under way now have ended. False: one had not by then.
+  bool AwaitEnds(int64_t deadline_ns);
+  // Adds the runs that have ended and that the worker may not have an answer of.
+  void Collect(std::map<uint64_t, KeptClient>* clients);
   size_t kept();  // for tests: answers and runs
 
  private:
@@ -42,10 +49,31 @@ class Answers {
     std::vector<Run> runs;  // few: those that the worker has no answer to
   };
 
+  bool HasEnded(uint64_t client, uint64_t number) FUSEWIRE_REQUIRES(mutex_);
+
   Mutex mutex_;
+  CondVar ended_;
+  int awaiting_ FUSEWIRE_GUARDED_BY(mutex_) = 0;  // callers of AwaitEnds
   std::unordered_map<uint64_t, Client> clients_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 // shared_ptr: as the leases of a part are shared.
 using AnswersPtr = std::shared_ptr<Answers>;
+
+// Runs that a snapshot says have ended. Their parts are placed anew after a restart, and a client's tickets have one
+// row of numbers for all parts, so a ticket is found by its client and number alone.
+// Home: any thread. Owns: their answers. Fails: Answer answers by itself.
+class RestoredAnswers {
+ public:
+  // Before the first Answer.
+  void Set(std::vector<KeptClient> clients);
+  // True: the run is one of them, and has its answer. False: it is to be run.
+  bool Answer(const Ticket& ticket, rpc::Reply* reply);
+  void Collect(std::map<uint64_t, KeptClient>* clients);
+
+ private:
+  std::atomic<bool> has_any_{false};  // mostly not: then nobody takes the lock
+  Mutex mutex_;
+  std::unordered_map<uint64_t, KeptClient> clients_ FUSEWIRE_GUARDED_BY(mutex_);
+};
 
 }  // namespace fusewire::tf

@@ -52,6 +52,9 @@ TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint
   owner.ends = &ends_;
   PartPtr part;
   TF_RETURN_IF_ERROR(Part::Make(*request, std::move(owner), &part));
+  // Before its first run.
+  if (snapshots_ != nullptr && is_isolated) snapshots_->GiveUp("the variables of a session of its own");
+  if (snapshots_ != nullptr) snapshots_->Learn(request->graph_def());
   std::string name = NameOfPart(request->graph_def());
   std::string key = KeyOf(is_private ? session : "", fingerprint);
   MutexLock lock(mutex_);
@@ -121,6 +124,13 @@ void Shelf::Release(const std::string& session) {
   if (!has_ended) return;
   endings_.fetch_add(1, std::memory_order_release);
   for (const auto& reading : readings_) reading->home->Post([reading] { reading->leases.clear(); });
+}
+
+std::vector<AnswersPtr> Shelf::AllAnswers() {
+  std::vector<AnswersPtr> all;
+  MutexLock lock(mutex_);
+  for (const auto& lease : leases_) all.push_back(lease.second.answers);
+  return all;
 }
 
 std::vector<std::string> Shelf::ReleaseEnded() {

@@ -17,6 +17,7 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/peer/marks.h"
+#include "fusewire/tf/snapshot/snapshots.h"
 #include "fusewire/tf/star/serve/answers.h"
 #include "fusewire/tf/star/serve/part.h"
 
@@ -26,7 +27,8 @@ class Shelf {
  public:
   static constexpr uint64_t kNotHere = 0;
 
-  explicit Shelf(tensorflow::WorkerEnv* env) : env_(env) {}
+  // `snapshots` may be null: the task keeps none.
+  explicit Shelf(tensorflow::WorkerEnv* env, Snapshots* snapshots = nullptr) : env_(env), snapshots_(snapshots) {}
   ~Shelf();  // on a thread that may wait
   // Before the first Find: the homes that will call it. They outlive the shelf.
   void SetHomes(reactor::Pool& homes);
@@ -49,6 +51,8 @@ class Shelf {
   LeasePtr Find(uint64_t id);
   // Any thread, like all functions below.
   void Release(const std::string& session);
+  // Of the runs of all parts.
+  std::vector<AnswersPtr> AllAnswers();
   // Releases sessions that were lost: their masters have been restarted with new incarnations. Returns their names.
   std::vector<std::string> ReleaseEnded();
 
@@ -68,6 +72,7 @@ class Shelf {
   uint64_t Join(const std::string& session, const std::string& key, Again* again) FUSEWIRE_REQUIRES(mutex_);
 
   tensorflow::WorkerEnv* const env_;
+  Snapshots* const snapshots_;
   EndThread ends_;  // a part's functions may have work in the task's pool, and their destructors wait for it
   // shared_ptr: the mail that empties one may come after the shelf's end.
   std::vector<std::shared_ptr<Reading>> readings_;

@@ -1,12 +1,15 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/star/serve/star_service.h"
 
+#include <algorithm>
+#include <map>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/distributed_runtime/session_mgr.h>
 #include <tensorflow/core/lib/core/threadpool.h>
 
+#include "fusewire/base/clock.h"
 #include "fusewire/observe/event.h"
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
@@ -18,6 +21,9 @@
 namespace fusewire::tf {
 
 namespace {
+
+// For runs to end while a snapshot waits for them: parts with tickets never wait for other steps.
+constexpr int64_t kEndsNs = 10 * kSecondNs;
 
 Status UnknownPart() { return Status::Application(kUnknownPart, "a part of a graph that is not placed here"); }
 
@@ -117,7 +123,9 @@ class StarService::Incoming final : public rpc::RequestSink {
 
   bool has_ticket() const { return ticket_.number != 0; }
   // False: it came before, and *reply has its answer, or will have it.
-  bool IsFirst(rpc::Reply* reply) { return !has_ticket() || lease_->answers->Begin(ticket_, reply); }
+  bool IsFirst(RestoredAnswers* restored, rpc::Reply* reply) {
+    return !has_ticket() || (!restored->Answer(ticket_, reply) && lease_->answers->Begin(ticket_, reply));
+  }
   Part& part() { return *lease_->part; }
   const std::string& session() const { return lease_->session; }
   PartRun& run() { return run_; }
@@ -132,6 +140,38 @@ class StarService::Incoming final : public rpc::RequestSink {
   PartRun run_;
   observe::Event event_;
 };
+
+StarService::StarService(tensorflow::WorkerEnv* env, Snapshots* snapshots)
+    : env_(env), snapshots_(snapshots), shelf_(env, snapshots) {
+  if (snapshots != nullptr) restored_.Set(snapshots->clients());
+}
+
+void StarService::Learn(const tensorflow::GraphDef& graph) {
+  if (snapshots_ != nullptr) snapshots_->Learn(graph);
+}
+
+TfStatus StarService::Collect(std::vector<KeptClient>* clients) {
+  // A run that has begun by now may have written a row that was copied: its ticket has to be in the snapshot. One that
+  // begins later has written none of them.
+  const std::vector<AnswersPtr> all = shelf_.AllAnswers();
+  const int64_t deadline_ns = AddNs(Clock::Real()->NowNs(), kEndsNs);
+  for (const AnswersPtr& answers : all) {
+    if (!answers->AwaitEnds(deadline_ns))
+      return absl::DeadlineExceededError(absl::StrCat("a run of a part did not end within ", kEndsNs / kSecondNs, " s"));
+  }
+  std::map<uint64_t, KeptClient> found;
+  restored_.Collect(&found);
+  for (const AnswersPtr& answers : all) answers->Collect(&found);
+  for (auto& one : found) {
+    KeptClient& client = one.second;
+    // Each part knows only of its own tickets how far the client has its answers.
+    client.runs.erase(std::remove_if(client.runs.begin(), client.runs.end(),
+                                     [&client](const KeptRun& run) { return run.number < client.open; }),
+                      client.runs.end());
+    if (!client.runs.empty()) clients->push_back(std::move(client));
+  }
+  return TfStatus();
+}
 
 void StarService::Place(rpc::Request request, rpc::Reply reply) {
   FUSEWIRE_AT_HOME(reply.home());
@@ -171,7 +211,7 @@ void StarService::Run(rpc::Request request, rpc::Reply reply) {
     Status read = incoming->Read(&shelf_, request.head, nullptr);
     if (!read.ok()) return reply.Send(std::move(read));
   }
-  if (!incoming->IsFirst(&reply)) return;
+  if (!incoming->IsFirst(&restored_, &reply)) return;
   incoming->Begin(request.peer);
   TraceMe trace([&] { return incoming->Traced(); }, kTraceLevel);
   TfStatus ready = incoming->Finish(&store_);

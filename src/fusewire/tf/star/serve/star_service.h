@@ -17,13 +17,18 @@ namespace fusewire::tf {
 
 class StarService {
  public:
-  explicit StarService(tensorflow::WorkerEnv* env) : env_(env), shelf_(env) {}
+  // `snapshots` may be null: the task keeps none.
+  explicit StarService(tensorflow::WorkerEnv* env, Snapshots* snapshots = nullptr);
   // Once: the methods for a server at these homes.
   std::vector<rpc::Method> Methods(reactor::Pool& homes);
   // Any thread.
   void Release(const std::string& session);
   void ReleaseEnded();
   void DropStep(int64_t step) { store_.Drop(step); }
+  // Any thread. A graph that this task will run without us.
+  void Learn(const tensorflow::GraphDef& graph);
+  // Any thread that may wait: see Snapshots::Collect.
+  TfStatus Collect(std::vector<KeptClient>* clients);
 
  private:
   class Incoming;
@@ -33,7 +38,9 @@ class StarService {
   void Keep(rpc::Request request, rpc::Reply reply);
 
   tensorflow::WorkerEnv* const env_;
+  Snapshots* const snapshots_;
   Shelf shelf_;
+  RestoredAnswers restored_;
   StepStore store_;
 };
 

@@ -1,0 +1,392 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/state/holding.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include <absl/strings/match.h>
+#include <absl/strings/str_cat.h>
+#include <tensorflow/core/framework/lookup_interface.h>
+#include <tensorflow/core/framework/op.h>
+#include <tensorflow/core/framework/resource_handle.h>
+#include <tensorflow/core/framework/resource_mgr.h>
+#include <tensorflow/core/framework/resource_var.h>
+#include <tensorflow/core/framework/tensor.pb.h>
+#include <tensorflow/core/framework/types.h>
+#include "fusewire/tf/state/devices.h"
+#include "fusewire/tf/state/kernel.h"
+
+namespace fusewire::tf {
+
+using tensorflow::DataType;
+using tensorflow::Device;
+using tensorflow::NodeDef;
+using tensorflow::ResourceHandle;
+using tensorflow::ResourceMgr;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+using tensorflow::Var;
+
+namespace {
+
+const std::set<std::string>& References() {
+  static const auto* ops = new std::set<std::string>{"Variable", "VariableV2"};
+  return *ops;
+}
+
+const std::set<std::string>& Tables() {
+  static const auto* ops = new std::set<std::string>{"HashTable",
+                                                     "HashTableV2",
+                                                     "MutableHashTable",
+                                                     "MutableHashTableV2",
+                                                     "MutableHashTableOfTensors",
+                                                     "MutableHashTableOfTensorsV2",
+                                                     "MutableDenseHashTable",
+                                                     "MutableDenseHashTableV2"};
+  return *ops;
+}
+
+// They have a name that all may share, and keep nothing under it between steps.
+bool KeepsNothing(const std::string& op) {
+  return op == "MutexV2" || op == "ThreadPoolHandle" || op == "BatchFunction" || op == "StatsAggregatorHandle" ||
+         op == "StatsAggregatorHandleV2" || op == "SummaryWriter";
+}
+
+// Operations that make something for later steps give it a name that others may share. Of a node that leaves it to the
+// default, the attribute may be missing.
+bool HasName(const std::string& op) {
+  const tensorflow::OpDef* def = nullptr;
+  if (!tensorflow::OpRegistry::Global()->LookUpOpDef(op, &def).ok()) return false;
+  return std::any_of(def->attr().begin(), def->attr().end(),
+                     [](const auto& attribute) { return attribute.name() == "shared_name"; });
+}
+
+std::string TextOf(const NodeDef& node, const char* attribute) {
+  const auto found = node.attr().find(attribute);
+  return found == node.attr().end() ? std::string() : found->second.s();
+}
+
+bool IsSet(const NodeDef& node, const char* attribute) {
+  const auto found = node.attr().find(attribute);
+  return found != node.attr().end() && found->second.b();
+}
+
+// "the FIFOQueueV2 sync_token_q"
+std::string Said(const NodeDef& node) {
+  const std::string shared = TextOf(node, "shared_name");
+  return absl::StrCat("the ", node.op(), " ", shared.empty() ? node.name() : shared);
+}
+
+// The node without its place, inputs and marks: what makes the same holding again.
+NodeDef MakerOf(const NodeDef& node, const std::string& name) {
+  NodeDef maker;
+  maker.set_name(name);
+  maker.set_op(node.op());
+  for (const auto& [attribute, value] : node.attr()) {
+    if (!absl::StartsWith(attribute, "_")) (*maker.mutable_attr())[attribute] = value;
+  }
+  (*maker.mutable_attr())["shared_name"].set_s(name);
+  return maker;
+}
+
+void FindHolding(const NodeDef& node, Findings* found) {
+  const std::string& op = node.op();
+  if (op == "PyFunc" || op == "EagerPyFunc") {
+    found->obstacle = Said(node);
+    return;
+  }
+  if (!HasName(op) || KeepsNothing(op)) return;
+  Holding holding;
+  holding.device = node.device().empty() ? "CPU:0" : ShortDevice(node.device());
+  holding.container = TextOf(node, "container");
+  holding.name = TextOf(node, "shared_name");
+  if (op == "VarHandleOp") {
+    // One without a name is made anew in each step, and is gone with it.
+    if (holding.name == ResourceHandle::ANONYMOUS_NAME) return;
+  } else if (References().count(op) == 1) {
+    holding.kind = HoldingKind::kReference;
+    if (holding.name.empty()) holding.name = node.name();
+  } else if (Tables().count(op) == 1) {
+    holding.kind = HoldingKind::kTable;
+    if (holding.name.empty() && IsSet(node, "use_node_name_sharing")) holding.name = node.name();
+    if (holding.name.empty()) found->obstacle = Said(node);
+  } else {
+    found->obstacle = Said(node);
+  }
+  if (!absl::StartsWith(holding.device, "CPU:")) found->obstacle = absl::StrCat(Said(node), " on ", holding.device);
+  if (!found->obstacle.empty()) return;
+  if (holding.kind != HoldingKind::kVariable) holding.node = MakerOf(node, holding.name);
+  found->holdings.push_back(std::move(holding));
+}
+
+std::string ContainerOf(Device* device, const Holding& holding) {
+  return holding.container.empty() ? device->resource_manager()->default_container() : holding.container;
+}
+
+HoldingReader::Layout LayoutOf(const Tensor& tensor) {
+  return {tensor.dtype(), tensor.shape(), tensor.TotalBytes()};
+}
+
+void Copy(const Tensor& from, uint64_t offset, Bytes out) {
+  std::memcpy(out.data, from.tensor_data().data() + offset, out.size);
+}
+
+// Of plain numbers, in place.
+class LiveReader : public HoldingReader {
+ public:
+  LiveReader(tensorflow::mutex* mutex, Tensor* tensor, const bool* is_initialized)
+      : mutex_(mutex), tensor_(tensor), is_initialized_(is_initialized) {}
+  void Move(tensorflow::mutex* mutex, Tensor* tensor) {
+    mutex_ = mutex;
+    tensor_ = tensor;
+  }
+
+  TfStatus Begin(std::vector<Layout>* layouts) override {
+    tensorflow::tf_shared_lock lock(*mutex_);
+    layouts->clear();
+    if (!HasValue()) return TfStatus();
+    text_.clear();
+    layout_ = LayoutOf(*tensor_);
+    if (!IsPlain(layout_.type)) {
+      tensorflow::TensorProto proto;
+      tensor_->AsProtoTensorContent(&proto);
+      text_ = proto.SerializeAsString();
+      layout_.bytes = text_.size();
+    }
+    layouts->push_back(layout_);
+    return TfStatus();
+  }
+
+  bool Read(size_t, uint64_t offset, Bytes out) override {
+    if (!IsPlain(layout_.type)) {
+      std::memcpy(out.data, text_.data() + offset, out.size);
+      return true;
+    }
+    tensorflow::tf_shared_lock lock(*mutex_);
+    if (!HasValue() || !(LayoutOf(*tensor_) == layout_)) return false;
+    Copy(*tensor_, offset, out);
+    return true;
+  }
+
+ private:
+  bool HasValue() const { return tensor_->IsInitialized() && (is_initialized_ == nullptr || *is_initialized_); }
+
+  tensorflow::mutex* mutex_;
+  Tensor* tensor_;
+  const bool* const is_initialized_;
+  Layout layout_;
+  std::string text_;  // all of it, if it is no plain numbers
+};
+
+class VariableReader final : public LiveReader {
+ public:
+  explicit VariableReader(TfRef<Var> variable)
+      : LiveReader(variable->mu(), variable->tensor(), &variable->is_initialized), variable_(std::move(variable)) {}
+
+ private:
+  const TfRef<Var> variable_;
+};
+
+// The kernel's class is not in TensorFlow's headers: its output is all that we get, and no share of the variable. So it
+// is asked again for each piece, as a program may clear the device's containers.
+class ReferenceReader final : public LiveReader {
+ public:
+  explicit ReferenceReader(std::unique_ptr<LoneKernel> kernel)
+      : LiveReader(nullptr, nullptr, nullptr), kernel_(std::move(kernel)) {}
+
+  TfStatus Begin(std::vector<Layout>* layouts) override {
+    TF_RETURN_IF_ERROR(Locate());
+    return LiveReader::Begin(layouts);
+  }
+  bool Read(size_t tensor, uint64_t offset, Bytes out) override {
+    return Locate().ok() && LiveReader::Read(tensor, offset, out);
+  }
+
+ private:
+  TfStatus Locate() {
+    TF_RETURN_IF_ERROR(kernel_->Run({}));
+    const tensorflow::TensorValue& value = kernel_->reference();
+    if (value.tensor == nullptr) return absl::InternalError("a variable without a reference");
+    Move(value.mutex_if_ref, value.tensor);
+    return TfStatus();
+  }
+
+  const std::unique_ptr<LoneKernel> kernel_;
+};
+
+// A table copies itself, under its own lock.
+class TableReader final : public HoldingReader {
+ public:
+  TableReader(std::unique_ptr<LoneKernel> exporter, Tensor handle)
+      : exporter_(std::move(exporter)), handle_(std::move(handle)) {}
+
+  TfStatus Begin(std::vector<Layout>* layouts) override {
+    layouts->clear();
+    // Fails while the table has not been filled: there is nothing to keep then.
+    if (!exporter_->Run({handle_}).ok() || exporter_->outputs() != 2) return TfStatus();
+    texts_.assign(2, std::string());
+    for (size_t i = 0; i < 2; ++i) {
+      const Tensor& exported = exporter_->output(i);
+      Layout layout = LayoutOf(exported);
+      if (!IsPlain(layout.type)) {
+        tensorflow::TensorProto proto;
+        exported.AsProtoTensorContent(&proto);
+        texts_[i] = proto.SerializeAsString();
+        layout.bytes = texts_[i].size();
+      }
+      layouts->push_back(std::move(layout));
+    }
+    return TfStatus();
+  }
+
+  bool Read(size_t tensor, uint64_t offset, Bytes out) override {
+    const Tensor& exported = exporter_->output(tensor);
+    if (IsPlain(exported.dtype())) {
+      Copy(exported, offset, out);
+    } else {
+      std::memcpy(out.data, texts_[tensor].data() + offset, out.size);
+    }
+    return true;
+  }
+
+ private:
+  const std::unique_ptr<LoneKernel> exporter_;
+  const Tensor handle_;
+  std::vector<std::string> texts_;
+};
+
+Tensor HandleOf(Device* device, const Holding& holding) {
+  Tensor handle(tensorflow::DT_RESOURCE, TensorShape());
+  handle.scalar<ResourceHandle>()() = tensorflow::MakeResourceHandle(
+      ContainerOf(device, holding), holding.name, *device,
+      tensorflow::TypeIndex::Make<tensorflow::lookup::LookupInterface>(), {}, {});
+  return handle;
+}
+
+// A kernel that takes a table's handle and, with import, its keys and values.
+TfStatus TableKernel(Device* device, const Holding& holding, const char* op, std::vector<const char*> types,
+                     std::unique_ptr<LoneKernel>* out) {
+  NodeDef node;
+  node.set_name(holding.name);
+  node.set_op(op);
+  for (const char* input : {"table", "keys", "values"}) {
+    if (input == std::string("table") || op == std::string("LookupTableImportV2")) node.add_input(input);
+  }
+  const char* const of_table[] = {"key_dtype", "value_dtype"};
+  for (size_t i = 0; i < types.size(); ++i) {
+    const auto found = holding.node.attr().find(of_table[i]);
+    if (found == holding.node.attr().end())
+      return absl::InvalidArgumentError(absl::StrCat("the table ", holding.name, " has no ", of_table[i]));
+    (*node.mutable_attr())[types[i]] = found->second;
+  }
+  return LoneKernel::Make(device, node, out);
+}
+
+TfStatus RestoreVariable(Device* device, const Holding& holding, Tensor tensor) {
+  TfRef<Var> variable(new Var(tensor.dtype()));
+  *variable->tensor() = std::move(tensor);
+  variable->is_initialized = true;
+  variable->Ref();  // Create takes one
+  return device->resource_manager()->Create<Var>(ContainerOf(device, holding), holding.name, variable.get());
+}
+
+TfStatus RestoreReference(Device* device, const Holding& holding, Tensor tensor) {
+  std::unique_ptr<LoneKernel> kernel;
+  TF_RETURN_IF_ERROR(LoneKernel::Make(device, holding.node, &kernel));
+  TF_RETURN_IF_ERROR(kernel->Run({}));
+  const tensorflow::TensorValue& value = kernel->reference();
+  if (value.tensor == nullptr || value.tensor->dtype() != tensor.dtype())
+    return absl::InvalidArgumentError("its value has another type");
+  tensorflow::mutex_lock lock(*value.mutex_if_ref);
+  *value.tensor = std::move(tensor);
+  return TfStatus();
+}
+
+TfStatus RestoreTable(Device* device, const Holding& holding, std::vector<Tensor> tensors) {
+  std::unique_ptr<LoneKernel> maker, importer;
+  TF_RETURN_IF_ERROR(LoneKernel::Make(device, holding.node, &maker));
+  TF_RETURN_IF_ERROR(maker->Run({}));
+  TF_RETURN_IF_ERROR(TableKernel(device, holding, "LookupTableImportV2", {"Tin", "Tout"}, &importer));
+  return importer->Run({HandleOf(device, holding), std::move(tensors[0]), std::move(tensors[1])});
+}
+
+}  // namespace
+
+uint64_t HoldingReader::Layout::row_bytes() const {
+  const bool has_rows = IsPlain(type) && shape.dims() > 0 && shape.dim_size(0) > 0;
+  return has_rows ? bytes / static_cast<uint64_t>(shape.dim_size(0)) : bytes;
+}
+
+Findings FindHoldings(const tensorflow::GraphDef& graph) {
+  Findings found;
+  for (const NodeDef& node : graph.node()) FindHolding(node, &found);
+  for (const auto& function : graph.library().function()) {
+    for (const NodeDef& node : function.node_def()) FindHolding(node, &found);
+  }
+  return found;
+}
+
+TfStatus ReadHolding(Device* device, const Holding& holding, std::unique_ptr<HoldingReader>* out) {
+  if (holding.kind == HoldingKind::kVariable) {
+    Var* variable = nullptr;
+    TF_RETURN_IF_ERROR(
+        device->resource_manager()->Lookup<Var>(ContainerOf(device, holding), holding.name, &variable));
+    *out = std::make_unique<VariableReader>(TfRef<Var>(variable));
+    return TfStatus();
+  }
+  std::unique_ptr<LoneKernel> kernel;
+  if (holding.kind == HoldingKind::kReference) {
+    TF_RETURN_IF_ERROR(LoneKernel::Make(device, holding.node, &kernel));
+    *out = std::make_unique<ReferenceReader>(std::move(kernel));
+    return TfStatus();
+  }
+  TF_RETURN_IF_ERROR(TableKernel(device, holding, "LookupTableExportV2", {"Tkeys", "Tvalues"}, &kernel));
+  *out = std::make_unique<TableReader>(std::move(kernel), HandleOf(device, holding));
+  return TfStatus();
+}
+
+bool IsPlain(DataType type) { return tensorflow::DataTypeCanUseMemcpy(type); }
+
+TfStatus MakeTensor(DataType type, const std::vector<uint64_t>& shape, uint64_t bytes, Tensor* out) {
+  if (!tensorflow::DataType_IsValid(type) || (!IsPlain(type) && type != tensorflow::DT_STRING))
+    return absl::DataLossError("a tensor of a type that no snapshot has");
+  std::vector<int64_t> dims;
+  for (uint64_t dim : shape) {
+    if (dim > static_cast<uint64_t>(INT64_MAX)) return absl::DataLossError("a tensor with a dimension below zero");
+    dims.push_back(static_cast<int64_t>(dim));
+  }
+  TensorShape made;
+  TF_RETURN_IF_ERROR(TensorShape::BuildTensorShape(dims, &made));
+  if (!IsPlain(type)) {
+    *out = Tensor(type, TensorShape({0}));  // ParseTensor knows
+    return TfStatus();
+  }
+  const uint64_t elements = static_cast<uint64_t>(made.num_elements());
+  const uint64_t element_bytes = static_cast<uint64_t>(tensorflow::DataTypeSize(type));
+  if (element_bytes == 0 || bytes % element_bytes != 0 || bytes / element_bytes != elements)
+    return absl::DataLossError("a tensor whose bytes don't match its shape");
+  *out = Tensor(type, made);
+  if (!out->IsInitialized()) return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes"));
+  return TfStatus();
+}
+
+TfStatus ParseTensor(const std::string& text, Tensor* out) {
+  tensorflow::TensorProto proto;
+  if (!proto.ParseFromString(text) || !out->FromProto(proto)) return absl::DataLossError("a tensor that is none");
+  return TfStatus();
+}
+
+TfStatus RestoreHolding(Device* device, const Holding& holding, std::vector<Tensor> tensors) {
+  if (tensors.size() != (holding.kind == HoldingKind::kTable ? 2 : 1))
+    return absl::DataLossError(absl::StrCat(holding.name, " has ", tensors.size(), " tensors"));
+  switch (holding.kind) {
+    case HoldingKind::kVariable: return RestoreVariable(device, holding, std::move(tensors[0]));
+    case HoldingKind::kReference: return RestoreReference(device, holding, std::move(tensors[0]));
+    case HoldingKind::kTable: return RestoreTable(device, holding, std::move(tensors));
+  }
+  return absl::DataLossError(absl::StrCat(holding.name, " is of no known kind"));
+}
+
+}  // namespace fusewire::tf

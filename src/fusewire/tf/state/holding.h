@@ -1,0 +1,75 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// What a task holds between steps: variables, those that are references, and tables. They live in a device's resources
+// under the names that graphs say; we find them there, copy them while steps run, and make them again.
+// Home: any thread. Owns: nothing; a HoldingReader shares what it reads. Fails: with TensorFlow's reason.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <tensorflow/core/common_runtime/device.h>
+#include <tensorflow/core/framework/graph.pb.h>
+#include <tensorflow/core/framework/node_def.pb.h>
+#include <tensorflow/core/framework/tensor.h>
+#include "fusewire/base/bytes.h"
+#include "fusewire/tf/bridge/compat.h"
+
+namespace fusewire::tf {
+
+enum class HoldingKind : uint8_t { kVariable = 1, kReference = 2, kTable = 3 };
+
+struct Holding {
+  HoldingKind kind = HoldingKind::kVariable;
+  std::string device;  // "CPU:0"
+  std::string container, name;
+  tensorflow::NodeDef node;  // what makes it again; empty for a variable
+
+  // Of all that a task holds.
+  auto key() const { return std::tie(device, container, name, kind); }
+  bool operator<(const Holding& other) const { return key() < other.key(); }
+};
+
+struct Findings {
+  std::vector<Holding> holdings;
+  // What can't be copied, as people say it: "the queue sync_token_q". Empty: nothing.
+  std::string obstacle;
+};
+// What a graph, with its functions, holds on this task.
+Findings FindHoldings(const tensorflow::GraphDef& graph);
+
+// The contents of one holding, read while others write. A reader of a variable shares no buffer with it, so writers
+// never copy because of us: each Read looks the buffer up anew, under the variable's shared lock.
+class HoldingReader {
+ public:
+  struct Layout {
+    tensorflow::DataType type = tensorflow::DT_INVALID;
+    tensorflow::TensorShape shape;
+    uint64_t bytes = 0;  // of texts: as a TensorProto
+    uint64_t row_bytes() const;
+    bool operator==(const Layout& other) const {
+      return type == other.type && shape == other.shape && bytes == other.bytes;
+    }
+  };
+  virtual ~HoldingReader() = default;
+  // Once, and again when Read has said false. One layout for each tensor; none: it has no value yet.
+  virtual TfStatus Begin(std::vector<Layout>* layouts) = 0;
+  // False: its shape has changed since Begin.
+  virtual bool Read(size_t tensor, uint64_t offset, Bytes out) = 0;
+};
+// NotFound: the task has no such holding, or not yet.
+TfStatus ReadHolding(tensorflow::Device* device, const Holding& holding, std::unique_ptr<HoldingReader>* out);
+
+// The tensor of a layout that a reader has said, from its bytes. Fails if they don't match.
+TfStatus MakeTensor(tensorflow::DataType type, const std::vector<uint64_t>& shape, uint64_t bytes,
+                    tensorflow::Tensor* out);
+// Whether MakeTensor's result takes its bytes as they are; otherwise they are a TensorProto, for ParseTensor.
+bool IsPlain(tensorflow::DataType type);
+TfStatus ParseTensor(const std::string& proto, tensorflow::Tensor* out);
+
+// Puts it there, with these tensors, as its reader had them.
+TfStatus RestoreHolding(tensorflow::Device* device, const Holding& holding, std::vector<tensorflow::Tensor> tensors);
+
+}  // namespace fusewire::tf
