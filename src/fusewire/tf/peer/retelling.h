@@ -47,7 +47,8 @@ class Retelling : public std::enable_shared_from_this<Retelling> {
   };
   using GraphKey = std::pair<std::string, std::string>;  // session, and the master's handle
   struct Telling;
-  using TellingPtr = std::shared_ptr<Telling>;  // shared_ptr: std::function wants copies
+  // shared_ptr: std::function wants copies.
+  using TellingPtr = std::shared_ptr<Telling>;
   void SayNext(const TellingPtr& telling);
   void SaySession(const TellingPtr& telling);
   void SayGraph(const TellingPtr& telling);
