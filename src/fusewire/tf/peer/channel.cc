@@ -355,6 +355,7 @@ void Channel::OnDown(const Status& why, bool was_up) {
     alive_.store(false, std::memory_order_relaxed);
   }
   losses_.count.fetch_add(1, std::memory_order_release);
+  if (was_up && options_.on_lost != nullptr) options_.on_lost();
 }
 
 void Channel::ReportStatus(const Status& status) {

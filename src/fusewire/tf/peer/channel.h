@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -119,6 +120,8 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
     int64_t recovery_ns = 0;
     TicketBookPtr tickets;  // of the peer; null: of this channel alone
     uint64_t state = 0;     // of the peer's variables, see DataPort
+    // At home: its connection is lost. Null: nobody wants to know.
+    std::function<void()> on_lost;
   };
   // Only Make makes one, so that it is destroyed on a thread that may wait.
   static ChannelPtr Make(task::Task& task, Options options);

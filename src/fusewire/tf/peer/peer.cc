@@ -97,6 +97,11 @@ ChannelPtr Peer::MakeChannel(const PortWords& words) {
   channel.patience_ns = options_.patience_ns;
   channel.recovery_ns = options_.recovery_ns;
   channel.tickets = tickets_;
+  if (words.state != 0) {
+    channel.on_lost = [weak = weak_from_this()] {
+      if (auto peer = weak.lock()) peer->LookFor();
+    };
+  }
   return Channel::Make(*task_, std::move(channel));
 }
 
@@ -108,14 +113,49 @@ void Peer::Route(const SidePtr& side, Routed routed) {
   }
 }
 
-void Peer::KeepSession(const tensorflow::CreateWorkerSessionRequest& request) {
+void Peer::KeepSession(const tensorflow::CreateWorkerSessionRequest& request, const SidePtr& side) {
   if (is_grpc_only() || options_.recovery_ns == 0) return;
   {
     MutexLock lock(mutex_);
     const bool never_returns = incarnation_ != 0 && state_id_ == 0;
     if (never_returns) return;
+    sides_[request.session_handle()] = side;
   }
   retelling_->KeepSession(request);
+}
+
+void Peer::DropSession(const std::string& session) {
+  SidePtr side;  // dropped outside the lock
+  {
+    MutexLock lock(mutex_);
+    auto found = sides_.find(session);
+    if (found != sides_.end()) {
+      side = std::move(found->second);
+      sides_.erase(found);
+    }
+  }
+  retelling_->DropSession(session);
+}
+
+void Peer::ForgetSessions() {
+  std::map<std::string, SidePtr> sides;  // dropped outside the lock
+  {
+    MutexLock lock(mutex_);
+    sides.swap(sides_);
+  }
+  retelling_->Clear();
+}
+
+// Off the reactor: it may send over gRPC.
+void Peer::LookFor() {
+  SidePtr side;
+  {
+    MutexLock lock(mutex_);
+    if (sides_.empty()) return;
+    side = sides_.begin()->second;
+  }
+  tensorflow::Env::Default()->SchedClosure(
+      [peer = shared_from_this(), side] { peer->Find(side, [](const TfStatus&, const ChannelPtr&) {}); });
 }
 
 bool Peer::may_return() {
@@ -244,7 +284,7 @@ void Peer::Settle(const TfStatus& status, bool has_plugin, const PortWords& word
     if (is_answer) fuses_ = has_plugin && words.fuses;
     waiting.swap(waiting_);
   }
-  if (speaks && words.state == 0) retelling_->Clear();
+  if (speaks && words.state == 0) ForgetSessions();
   TfStatus end = is_answer ? TfStatus() : status;
   if (is_refused) {
     end = absl::FailedPreconditionError(absl::StrCat(

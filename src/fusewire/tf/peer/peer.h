@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -90,9 +91,10 @@ class Peer : public std::enable_shared_from_this<Peer> {
   // need not wait for its answer.
   bool is_lost();
 
-  // Masters of this process tell the task so. What it says of graphs counts once its data port is known.
-  void KeepSession(const tensorflow::CreateWorkerSessionRequest& request);
-  void DropSession(const std::string& session) { retelling_->DropSession(session); }
+  // A master of this process has made a session there. As long as it has one, a task that is lost is looked for at once,
+  // so that it is told even if nobody here waits for it: other parameter servers may.
+  void KeepSession(const tensorflow::CreateWorkerSessionRequest& request, const SidePtr& side);
+  void DropSession(const std::string& session);
   // It may come back with what it had: it is to be told of graphs again.
   bool may_return();
   Retelling& retelling() { return *retelling_; }
@@ -105,6 +107,8 @@ class Peer : public std::enable_shared_from_this<Peer> {
   void Ask(const SidePtr& side);
   void Answered(const SidePtr& side, const TfStatus& status, const tensorflow::LoggingResponse& response);
   void Settle(const TfStatus& status, bool has_plugin, const PortWords& words);
+  void LookFor();
+  void ForgetSessions();
   void BeginCall(const char* what, observe::Event* call) const;
   // Where the data port is: as .endpoint_map says, as the task does, or at its host in the cluster.
   transport::Address Place(const PortWords& words) const;
@@ -120,6 +124,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   bool has_warned_ FUSEWIRE_GUARDED_BY(mutex_) = false;  // that the way is gRPC
   ChannelPtr channel_ FUSEWIRE_GUARDED_BY(mutex_);
   std::vector<Routed> waiting_ FUSEWIRE_GUARDED_BY(mutex_);
+  std::map<std::string, SidePtr> sides_ FUSEWIRE_GUARDED_BY(mutex_);  // of the sessions
   uint64_t state_id_ FUSEWIRE_GUARDED_BY(mutex_) = 0;     // that it has announced last
   uint64_t incarnation_ FUSEWIRE_GUARDED_BY(mutex_) = 0;  // likewise
   // shared_ptr: it is told while the peer may go.

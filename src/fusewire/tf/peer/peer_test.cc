@@ -62,7 +62,7 @@ class PeerTest : public testing::Test {
     PeerPtr peer = MakePeer();
     tensorflow::CreateWorkerSessionRequest session;
     session.set_session_handle("one");
-    peer->KeepSession(session);
+    peer->KeepSession(session, side_);
     Routing routing;
     Route(peer, &routing);
     grpc_.Answer(WordsOf(state, 1));

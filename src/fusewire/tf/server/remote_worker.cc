@@ -151,8 +151,8 @@ void RemoteWorker::CreateWorkerSessionAsync(const tensorflow::CreateWorkerSessio
                                             tensorflow::CreateWorkerSessionResponse* response, StatusCallback done) {
   ways_.peer->AskAgain();
   ways_.side->worker()->CreateWorkerSessionAsync(
-      request, response, [peer = ways_.peer, request, done = std::move(done)](const TfStatus& status) {
-        if (status.ok()) peer->KeepSession(*request);
+      request, response, [ways = ways_, request, done = std::move(done)](const TfStatus& status) {
+        if (status.ok()) ways.peer->KeepSession(*request, ways.side);
         done(status);
       });
 }

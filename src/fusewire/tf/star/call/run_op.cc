@@ -277,6 +277,20 @@ class RunRecord {
   uint64_t bytes_in_ = 0, bytes_out_ = 0;  // of its tensors, in segments of their own
 };
 
+// A ticket that stays open until the step's end: where the server has lost the run, it comes again with it; where a
+// snapshot has the run, the server knows the ticket, and does not run it twice.
+class HeldTicket {
+ public:
+  HeldTicket(TicketBookPtr book, const Ticket& ticket) : book_(std::move(book)), ticket_(ticket) {}
+  ~HeldTicket() { book_->GiveBack(ticket_); }
+  HeldTicket(const HeldTicket&) = delete;
+  const Ticket& ticket() const { return ticket_; }
+
+ private:
+  const TicketBookPtr book_;
+  const Ticket ticket_;
+};
+
 std::atomic<int> runs_under_way{0};  // of the process
 
 // One step of one part: it finds the way, places the part if the server does not have it, and runs it.
@@ -502,7 +516,8 @@ class Running final : public rpc::Call {
     TfStatus end = answer_.Finish(placement_->task);
     if (!end.ok() && answer_.lacks_values() && MayLeaveAgain()) return LeaveAgain(end);
     if (end.ok() && placement_->taken > 0) step_->Taken(placement_->taken);
-    if (end.ok() && lost_.again == Again::kLeaves && channel_->state() != 0) KeepLeaver();
+    const bool may_be_wanted_again = lost_.book != nullptr && placement_->kept > 0 && channel_->state() != 0;
+    if (end.ok() && may_be_wanted_again) KeepLeaver();
     End(end);
   }
 
@@ -510,8 +525,15 @@ class Running final : public rpc::Call {
   void KeepLeaver() {
     if (inputs_.context() == nullptr) return;  // it is kept already
     StepContext::Leaver leaver{placement_->task, placement_->holders, placement_->taken > 0, nullptr};
-    leaver.again = [placement = placement_, inputs = inputs_.Copy(), step = step_](tensorflow::StatusCallback done) {
-      (new Running(placement, inputs, step, std::move(done)))->Begin();
+    // One that only reads is simply another run. shared_ptr: std::function wants copies.
+    std::shared_ptr<HeldTicket> held;
+    if (lost_.again == Again::kTicket)
+      held = std::make_shared<HeldTicket>(std::exchange(lost_.book, nullptr), lost_.ticket);
+    leaver.again = [placement = placement_, inputs = inputs_.Copy(), step = step_,
+                    held](tensorflow::StatusCallback done) {
+      auto* running = new Running(placement, inputs, step, std::move(done));
+      if (held != nullptr) running->lost_.ticket = held->ticket();
+      running->Begin();
     };
     step_->KeepLeaver(std::move(leaver));
   }

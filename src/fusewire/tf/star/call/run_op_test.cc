@@ -418,6 +418,7 @@ class LeftValuesTest : public ReturnTest {
     return gone;
   }
   std::unique_ptr<RunningOp> Run(tensorflow::OpKernel* kernel) {
+    if (step_ == nullptr) step_ = std::make_shared<Step>(&on_.task, ++last_step_, "graph");
     return std::make_unique<RunningOp>(step_, &on_.task, kernel, last_step_, Ramp(3, 1));
   }
   // The first part has run.
@@ -444,7 +445,7 @@ class LeftValuesTest : public ReturnTest {
 
   const std::unique_ptr<tensorflow::OpKernel> leaver_ = MakeRunOp(on_.task.cpu(), "leaver", false, /*kept=*/1);
   const std::unique_ptr<tensorflow::OpKernel> taker_ = MakeRunOp(on_.task.cpu(), "taker", false, 0, /*taken=*/1);
-  StepPtr step_ = std::make_shared<Step>(&on_.task, last_step_, "graph");
+  StepPtr step_;
   std::unique_ptr<RunningOp> first_, second_;
   Ticket left_, taken_;
 };
@@ -466,12 +467,36 @@ TEST_F(LeftValuesTest, APartThatOnlyReadsLeavesThemAgain) {
   EXPECT_EQ(first_->ends.count(), 1);
 }
 
-TEST_F(LeftValuesTest, OfAPartThatHasWrittenTheyAreLost) {
+TEST_F(LeftValuesTest, APartThatWritesComesAgainWithItsTicket) {
   Leave(Again::kTicket);
   KillServer();
   Take();
-  DataWorld::Asked* run = Next(kRunPart);  // tried once more
-  AnswerWith(run, Gone());
+  EXPECT_EQ(taken_.open, left_.number);  // it stays open, so that each snapshot has it
+  SayPlaced(Next(kPlacePart), kPart + 2, Again::kTicket);
+  DataWorld::Asked* again = Next(kRunPart);
+  EXPECT_EQ(TicketOf(*again).number, left_.number);
+  SayResult(again, Ramp(1, 1));
+  SayResult(Next(kRunPart), Ramp(2, 7));
+  ASSERT_TRUE(AwaitEnd(*second_));
+  EXPECT_TRUE(second_->status().ok()) << second_->status();
+  // With the step, the ticket ends.
+  first_.reset();
+  second_.reset();
+  step_.reset();
+  auto next = Run(leaver_.get());
+  const Ticket last = TicketOf(*Next(kRunPart));
+  EXPECT_EQ(last.open, last.number);
+  SayResult(&on_.world.asked.back(), Ramp(1, 1));
+  ASSERT_TRUE(AwaitEnd(*next));
+}
+
+TEST_F(LeftValuesTest, WhereTheSnapshotHasTheRunTheyAreLost) {
+  Leave(Again::kTicket);
+  KillServer();
+  Take();
+  SayPlaced(Next(kPlacePart), kPart + 2, Again::kTicket);
+  SayResult(Next(kRunPart), Ramp(1, 1));  // its kept answer
+  AnswerWith(Next(kRunPart), Gone());
   ASSERT_TRUE(AwaitEnd(*second_));
   EXPECT_TRUE(absl::IsAborted(second_->status())) << second_->status();
 }

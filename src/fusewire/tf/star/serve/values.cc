@@ -30,16 +30,14 @@ class KeepCall final : public rpc::Call {
     return AppendTensor(value.tensor, &text_, &body);
   }
 
+  // Once, before one of the next two.
+  void SetHolder(PeerPtr holder) { holder_ = std::move(holder); }
   void Go(ChannelPtr channel) {
     channel_ = std::move(channel);
     Start();
   }
   // Instead of Go.
-  void Fail(const TfStatus& status) {
-    auto done = std::move(done_);
-    delete this;
-    done(status);
-  }
+  void Fail(const TfStatus& status) { End(status); }
 
  private:
   void Start() {
@@ -58,9 +56,19 @@ class KeepCall final : public rpc::Call {
       for (const tensorflow::Tensor& tensor : tensors_) AppendTensor(tensor, &same, &body).IgnoreError();
       return Start();
     }
-    Fail(WithTarget(ToTf(status), channel_->target(), "KeepValues"));
+    End(WithTarget(ToTf(status), channel_->target(), "KeepValues"));
   }
 
+  // A holder that is back from a snapshot lacks the values of the step, those that came in time too: the part that
+  // takes them finds out, and they are left again. Here the run has succeeded.
+  void End(TfStatus status) {
+    if (holder_ != nullptr && holder_->may_return()) status = TfStatus();
+    auto done = std::move(done_);
+    delete this;
+    done(status);
+  }
+
+  PeerPtr holder_;  // shared_ptr: as the worker cache has it
   ChannelPtr channel_;
   std::function<void(const TfStatus&)> done_;
   std::string text_;
@@ -90,6 +98,13 @@ class KeptEnds {
   std::function<void(const TfStatus&)> done_;
 };
 
+// Null: it is not there, or has been taken by all.
+template <class Values>
+KeptValue* FindValue(Values* values, uint32_t number) {
+  auto found = values->find(number);
+  return found == values->end() || found->second.takers == 0 ? nullptr : &found->second;
+}
+
 TfStatus NoDataPort(const std::string& task) {
   return absl::UnavailableError(absl::StrCat("fusewire: ", task, " has no data port"));
 }
@@ -101,6 +116,7 @@ void SendTo(tensorflow::WorkerEnv* env, const std::string& task, const std::stri
   Ways ways;
   status = FindWays(found->GetSharedWorkerCache(), task, &ways);
   if (!status.ok() || ways.peer == nullptr) return call->Fail(status.ok() ? NoDataPort(task) : status);
+  call->SetHolder(ways.peer);
   ways.peer->Route(ways.side, [call, task](const TfStatus& routed, ChannelPtr channel) {
     if (routed.ok() && channel != nullptr) {
       call->Go(std::move(channel));
@@ -199,24 +215,27 @@ TfStatus StepStore::Take(int64_t step, const std::vector<uint32_t>& numbers, siz
   Drawer& drawer = DrawerOf(step);
   MutexLock lock(drawer.mutex);
   auto found = drawer.steps.find(step);
+  // All of them, or none: where some are lost, the others are taken once those have been left again.
+  std::vector<KeptValue*> values;
   for (uint32_t number : numbers) {
-    std::unordered_map<uint32_t, KeptValue>::iterator kept;
-    bool is_there = found != drawer.steps.end();
-    if (is_there) kept = found->second.values.find(number);
-    if (!is_there || kept == found->second.values.end() || kept->second.takers == 0) {
+    KeptValue* value = found == drawer.steps.end() ? nullptr : FindValue(&found->second.values, number);
+    if (value == nullptr) {
       TfStatus gone = absl::AbortedError(
           "a value that an earlier part of this step left on the parameter server is gone: the server was probably "
           "restarted");
       gone.SetPayload(kValuesGone, absl::Cord());
       return gone;
     }
-    KeptValue& value = kept->second;
-    if (--value.takers > 0) {
-      (*args)[first++] = value.tensor;
+    values.push_back(value);
+  }
+  for (KeptValue* value : values) {
+    FUSEWIRE_DCHECK(value->takers > 0);  // no part takes a value twice
+    if (--value->takers > 0) {
+      (*args)[first++] = value->tensor;
       continue;
     }
-    (*args)[first++] = std::move(value.tensor);
-    value.tensor = tensorflow::Tensor();
+    (*args)[first++] = std::move(value->tensor);
+    value->tensor = tensorflow::Tensor();
     FUSEWIRE_CHECK(found->second.left > 0);
     --found->second.left;
   }

@@ -1,0 +1,137 @@
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""Parameter servers that keep snapshots are killed and come back: the session of the worker goes on."""
+
+import shutil
+import signal
+import time
+
+import pytest
+from processes import wait_until
+
+EVERY_S = 0.2
+# Each step adds one to a variable of each server, moves rows by Adam, and passes a value from one server to the other.
+# A step that fails, or a second session, ends the program with an error. What a server has lost is said, with how long
+# before the kill the oldest lost step had ended.
+TRAIN = """
+with tf.device("/job:ps/task:0"):
+    counts = [tf1.get_variable("count0", [], tf.int64, tf1.zeros_initializer(), use_resource=True)]
+    rows = tf1.get_variable("rows", [500, 8], initializer=tf1.zeros_initializer(), use_resource=True)
+with tf.device("/job:ps/task:1"):
+    counts.append(tf1.get_variable("count1", [], tf.int64, tf1.zeros_initializer(), use_resource=False))
+    dense = tf1.get_variable("dense", [8, 3], initializer=tf1.ones_initializer(), use_resource=True)
+which = tf1.placeholder(tf.int64, [None])
+with tf.device(WORKER):
+    loss = tf.reduce_sum(tf.square(tf.matmul(tf.nn.embedding_lookup(rows, which), dense) - 1.0))
+    train = tf1.train.AdamOptimizer(0.01).minimize(loss)
+    with tf.control_dependencies([train]):
+        counted = [tf.identity(tf1.assign_add(count, 1)) for count in counts]
+
+
+class Sessions(tf1.train.SessionRunHook):
+    made = 0
+
+    def after_create_session(self, session, coord):
+        Sessions.made += 1
+        assert Sessions.made == 1, "a second session"
+
+
+last, ended = [0, 0], [{0: time.time()}, {0: time.time()}]
+with tf1.train.MonitoredTrainingSession(server.target, is_chief=True, hooks=[Sessions()]) as session:
+    say("TRAINS")
+    steps = 0
+    while not os.path.exists("enough"):
+        got = session.run(counted, {which: np.random.RandomState(steps).randint(0, 500, 30)})
+        now = time.time()
+        steps += 1
+        for ps, count in enumerate(got):
+            assert count <= last[ps] + 1, (ps, count, last)
+            if count <= last[ps]:
+                say("LOST", ps, last[ps] + 1 - count, round(ended[ps][last[ps]] - ended[ps][count - 1], 3))
+            last[ps] = count
+            ended[ps][count] = now
+        if steps % 50 == 0:
+            say("STEP", time.time())
+say("DONE", steps)
+done()
+"""
+
+
+@pytest.fixture
+def training(tasks, tmp_path):
+    """training(protocol) -> cluster, its two servers and its worker, which trains until "enough" is there."""
+
+    def start(protocol, program=TRAIN, **settings):
+        cluster = tasks(
+            program,
+            protocol,
+            **{
+                "FUSEWIRE_SNAPSHOTS": str(tmp_path / "snapshots"),
+                "FUSEWIRE_SNAPSHOT_EVERY": str(EVERY_S),
+                "FUSEWIRE_RECOVERY": "60",
+                **settings,
+            },
+        )
+        servers = [cluster.start("ps", index) for index in range(2)]
+        worker = cluster.start("worker")
+        cluster.read_until(worker, "TRAINS", 60)
+        return cluster, servers, worker
+
+    return start
+
+
+def kill(server):
+    server.send_signal(signal.SIGKILL)
+    server.wait()
+
+
+def follow(cluster, worker) -> list[list[str]]:
+    """Until it has made fifty steps from now on: what it has lost."""
+    begun = time.time()
+    lost = []
+    while True:
+        *before, step = (line.split() for line in cluster.read_until(worker, "STEP", 60))
+        lost += [line for line in before if line[0] == "LOST"]
+        if float(step[1]) > begun:
+            return lost
+
+
+@pytest.mark.parametrize("protocol", ["star_server", "star_server_lite"])
+def test_a_training_goes_on_in_the_session_that_it_has(training, tmp_path, protocol):
+    cluster, servers, worker = training(protocol)
+    follow(cluster, worker)
+    for index in (0, 1, 0):
+        time.sleep(3 * EVERY_S)
+        kill(servers[index])
+        time.sleep(0.3)  # steps wait
+        servers[index] = cluster.start("ps", index)
+        for _, ps, _, age in follow(cluster, worker):
+            assert int(ps) == index
+            assert float(age) < EVERY_S + 2
+        assert "it goes on with" in (tmp_path / f"ps-{index}.err").read_text()
+    (tmp_path / "enough").touch()
+    cluster.read_until(worker, "DONE", 60)
+
+
+def test_without_a_snapshot_the_step_ends_as_it_did(training, tmp_path):
+    cluster, servers, worker = training("star_server")
+    kill(servers[0])
+    shutil.rmtree(tmp_path / "snapshots" / "ps_0", ignore_errors=True)
+    cluster.start("ps", 0)
+    wait_until(lambda: worker.poll() is not None, 60, "the worker ends")
+    assert "a second session" in (tmp_path / "worker-0.err").read_text()
+
+
+def test_a_server_that_stays_away_ends_the_step_in_time(training, tmp_path):
+    plain = TRAIN.replace("tf1.train.MonitoredTrainingSession(server.target, is_chief=True, hooks=[Sessions()])", "PLAIN")
+    program = plain.replace(
+        "with PLAIN as session:\n",
+        "with tf1.Session(server.target) as session:\n    session.run(tf1.global_variables_initializer())\n",
+    )
+    cluster, servers, worker = training("star_server", program, FUSEWIRE_RECOVERY="3")
+    follow(cluster, worker)
+    time.sleep(3 * EVERY_S)
+    kill(servers[0])
+    begun = time.monotonic()
+    wait_until(lambda: worker.poll() is not None, 30, "the worker ends")
+    assert 1 < time.monotonic() - begun < 15
+    assert "UnavailableError" in (tmp_path / "worker-0.err").read_text()
