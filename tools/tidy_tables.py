@@ -63,6 +63,7 @@ DECODERS = {
         "PackedTexts; Parsers.RowsOfTensors makes the tensors",
     ),
     "src/fusewire/tf/peer/fused.h:DecodeFused": ("tf_heads", "DecodeFusedItem; peer/fused_test.cc makes the tensors"),
+    "src/fusewire/tf/state/holding.h:ParseTensor": (None, "protobuf's own parser, and TensorFlow's"),
     "src/fusewire/tf/bridge/tensor.cc": ("tf_heads", "takes so many elements as the shape has"),
     "src/fusewire/tf/peer/fused.cc": ("tf_heads", "takes the texts that DecodeFusedCount announces"),
     "src/fusewire/tf/star/call/run_op.cc": ("tf_heads", "takes a text, which is a protobuf"),
@@ -127,6 +128,7 @@ CALLS = [
             "src/fusewire/collective/group/arena_lane.": "meetings in an arena block; what has no waiter blocks here",
             "src/fusewire/tf/server/session.cc": "a cancel runs TensorFlow's callbacks, which no reactor waits for",
             "src/fusewire/tf/star/serve/part.": "the end of a part may wait for TensorFlow's pool",
+            "src/fusewire/tf/snapshot/snapshots.": "it copies all variables, and waits for the file system",
         },
     ),
     (

@@ -159,6 +159,20 @@ SETTINGS = (
         SERVER,
     ),
     Setting(
+        "FUSEWIRE_SNAPSHOTS",
+        "none",
+        "folder, in one of TensorFlow's file systems, in which a parameter server keeps its variables, and from which "
+        "it takes them when it starts: a task of job `ps`, and of every job but `worker`, `chief`, `master` and "
+        "`evaluator`; set by `fusewire run --snapshots`; see [elastic.md](elastic.md#snapshots)",
+        SERVER,
+    ),
+    Setting(
+        "FUSEWIRE_SNAPSHOT_EVERY",
+        "10",
+        "seconds from the begin of one snapshot to the begin of the next, 0.05 to 86400",
+        SERVER,
+    ),
+    Setting(
         "FUSEWIRE_SECRET",
         "none",
         "secret shared by all tasks of a cluster, at least 16 bytes; a connection that can't prove knowledge of it is "

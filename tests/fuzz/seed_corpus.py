@@ -494,6 +494,16 @@ def plugin_heads():
     yield "run_ticket", b"\x09" + u64(17, 5) + b"\2" + u64(23) + b"\x85\1\7" + strings
     yield "run_ticket_late", b"\x09" + u64(17, 5) + b"\3" + u64(23) + b"\3\4"
     yield "keep", b"\x0a" + varint_text(b"session") + u64(5) + b"\1\2" + strings + b"\xff\xff\x3f\1\0"
+    # The checksums of frame and manifest are made there, or wrong.
+    yield "state_frame", b"\x0b" + b"\7\0\0\0\3" + b"crcc" + b"content"
+    held = b"\1" + varint_text(b"CPU:0") + b"\0" + varint_text(b"rows") + b"\0"
+    yield "state_head", b"\x0b" + held + b"\1" + b"\1\2\5\x08\xa0\1"
+    yield "state_head_many", b"\x0b" + held + b"\3" + b"\1\0\4" * 3
+    manifest = b"\x0cfusewire manifest\1" + varint_text(b"ps:3") + varint_text(b"default") + b"\x0c\x87\xad\x4b"
+    file = b"\1" + varint_text(b"CPU:0") + u64(77) + varint_text(b"000000000012.state") + b"\x05" + u64(9)
+    run = b"\3\1" + varint_text(b"head") + b"\2" + varint_text(b"one") + b"\0"
+    yield "manifest", manifest + file + b"\1" + u64(5) + b"\3\1" + run
+    yield "manifest_many", manifest + file + b"\x7f" + u64(5) + b"\3\x7f" + run
     yield "keep_far", b"\x0a" + varint_text(b"session") + u64(5) + b"\x80\x80\x40\1\0"
 
 

@@ -11,6 +11,8 @@
 #include "fusewire/base/check.h"
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/heads/receives.h"
+#include "fusewire/tf/heads/snapshots.h"
+#include "fusewire/wire/wire.h"
 
 namespace fusewire::tf {
 namespace {
@@ -172,9 +174,35 @@ void TryKept(ConstBytes in) {
   }
 }
 
+// A frame of a data file, and the head of a variable.
+void TryState(ConstBytes in) {
+  StateFrame frame;
+  uint32_t crc = 0;
+  if (Taken(DecodeStateFrame(in, &frame))) {
+    FUSEWIRE_CHECK(frame.bytes <= kStateContentBytesMax);
+    (void)Taken(CheckStateFrame(in, frame, in.From(kStateFrameBytes), &crc));
+  }
+  HoldingHead head;
+  if (!Taken(DecodeHoldingHead(in, &head))) return;
+  FUSEWIRE_CHECK(!head.tensors.empty());
+  FUSEWIRE_CHECK(head.tensors.size() <= kHoldingTensorsMax);
+  for (ConstBytes text : {head.device, head.container, head.name, head.node}) CheckWithin(text, in);
+}
+
+// As it is, and with the checksum that it should have.
+void TryManifest(ConstBytes in) {
+  Manifest manifest;
+  (void)Taken(DecodeManifest(in, &manifest));
+  std::string whole = in.ToString();
+  const uint32_t crc = wire::Crc32c(in);
+  for (int shift = 0; shift < 32; shift += 8) whole.push_back(static_cast<char>(crc >> shift));
+  Manifest checked;
+  if (Taken(DecodeManifest(whole, &checked))) FUSEWIRE_CHECK(EncodeManifest(checked).size() <= whole.size());
+}
+
 void Try(uint8_t which, ConstBytes in) {
   const AllocatedBytes allocated;
-  switch (which % 11) {
+  switch (which % 13) {
     case 0: TryTensors(in); break;
     case 1: TryTexts(in); break;
     case 2: TryList(in); break;
@@ -185,7 +213,9 @@ void Try(uint8_t which, ConstBytes in) {
     case 7: TryFusedAnswer(in); break;
     case 8: TrySteps(in); break;
     case 9: TryParts(in); break;
-    default: TryKept(in);
+    case 10: TryKept(in); break;
+    case 11: TryState(in); break;
+    default: TryManifest(in);
   }
   // Payloads of statuses are listed, and each has taken two bytes at least; nothing else is kept.
   FUSEWIRE_CHECK(allocated.sum() <= kWordsBytesMax + kPayloadsBytesMax + 64 * in.size);

@@ -166,3 +166,14 @@ def test_a_damaged_snapshot_is_not_taken(training):
     assert_equal(job.read(), job.history()[-1])
     assert "can't be restored" in job.errors()
     assert "the one before it is tried" in job.errors()
+
+
+# ---- `fusewire run --snapshots` ----
+
+
+def test_run_tells_its_tasks_where_and_how_often(fusewire_command, tmp_path):
+    words = ["--ps", "0", "--", "sh", "-c", "echo told: $FUSEWIRE_SNAPSHOTS $FUSEWIRE_SNAPSHOT_EVERY $FUSEWIRE_RECOVERY"]
+    given = ["run", "--restarts", "1", "--snapshots"]
+    assert f"told: {tmp_path}/here 120" in fusewire_command(*given, "here", *words).ok()
+    told = fusewire_command(*given, "hdfs://there/x", "--snapshot-every", "0.5", *words, FUSEWIRE_RECOVERY="7").ok()
+    assert "told: hdfs://there/x 0.5 7" in told

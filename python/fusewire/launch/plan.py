@@ -4,6 +4,7 @@
 import contextlib
 import dataclasses
 import json
+import os
 import pathlib
 import re
 import secrets
@@ -15,6 +16,7 @@ from fusewire.secret import SECRET, SECRET_FILE, secret_of_environment
 from fusewire.tf import config, protocol
 
 SECRET_BYTES = 32
+RECOVERY_S = "120"  # while a parameter server starts and reads its snapshot, steps wait
 # A name must not begin with a dash: ssh would take it for an option.
 HOST = re.compile(
     r"(?:(?P<user>\w[\w.\\-]*)@)?(?P<name>\w[\w.-]*|\[[0-9A-Fa-f:.]+(?:%\w+)?\])(?::(?P<slots>[1-9]\d{0,5}))?"
@@ -135,6 +137,25 @@ class Ranks:
 Plan = Cluster | Ranks
 
 
+@dataclasses.dataclass(frozen=True)
+class Snapshots:
+    """Where parameter servers keep their variables, and how often."""
+
+    path: str
+    every_s: float | None  # None: as the setting's default
+
+    def variables(self, known: Mapping[str, str]) -> dict[str, str]:
+        """What tasks need for them; what is known already, without being about snapshots, stays."""
+        # A path without a file system's scheme is one of this machine, whatever folder a task changes to.
+        path = self.path if "://" in self.path else os.path.abspath(self.path)
+        found = {"FUSEWIRE_SNAPSHOTS": path}
+        if self.every_s is not None:
+            found["FUSEWIRE_SNAPSHOT_EVERY"] = f"{self.every_s:g}"
+        if "FUSEWIRE_RECOVERY" not in known:
+            found["FUSEWIRE_RECOVERY"] = RECOVERY_S
+        return found
+
+
 def variables(
     given: Sequence[str],
     environment: Mapping[str, str],
@@ -142,10 +163,12 @@ def variables(
     make_secret: bool = True,
     elsewhere: bool = False,
     restarts: int = 0,
+    snapshots: Snapshots | None = None,
 ) -> dict[str, str]:
     """The variables that all tasks get: those of --env, and a secret of their own unless the caller has set one. Tasks
     elsewhere get what a file here says; others read it themselves. With restarts, a chief joins living servers, unless
-    the caller says whether it does. ValueError: a variable or the secret is wrong."""
+    the caller says whether it does; with snapshots, workers wait longer for a server. ValueError: a variable or the
+    secret is wrong."""
     found = {"PYTHONUNBUFFERED": "1"}  # lines appear as soon as they are printed
     for word in given:
         name, equals, value = word.partition("=")
@@ -154,6 +177,8 @@ def variables(
         found[name] = value if equals else environment[name]
     if restarts and (joins := config.VARIABLES[config.CHIEF_JOINS]) not in {**environment, **found}:
         found[joins] = "1"
+    if snapshots is not None:
+        found |= snapshots.variables({**environment, **found})
     if found.get(SECRET_FILE) and elsewhere:  # a file of theirs
         found.setdefault(SECRET, "")
         return found

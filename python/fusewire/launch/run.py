@@ -21,6 +21,7 @@ from fusewire.launch.plan import (
     PortError,
     Ranks,
     Shape,
+    Snapshots,
     addresses_of,
     free_ports,
     hosts_of_file,
@@ -34,14 +35,26 @@ from fusewire.pages import explained, page, with_page
 from fusewire.tf import protocol
 
 HOST_TIMEOUT_S, MEET_S = 30.0, 300.0
+SNAPSHOT_EVERY_S = 10
 TF = "tf"  # a launcher that sets TF_CONFIG
 # An option, those that it excludes, and why.
 EXCLUSIVE = (
     ("--ranks", ("--ps", "--workers", "--chief", "--evaluator", "--protocol"), "a group has ranks alone"),
     ("--hosts", ("--hostfile",), "both name the hosts"),
+    ("--ranks", ("--snapshots",), "ranks hold no variables of TensorFlow's parameter servers"),
     ("--inside", ("--hosts", "--hostfile", "--ssh", "--python"), "the other launcher has chosen the hosts"),
 )
-OF_A_JOB = ("--ps", "--workers", "--ranks", "--chief", "--evaluator", "--restarts", "--timeout", "--log-dir")
+OF_A_JOB = (
+    "--ps",
+    "--workers",
+    "--ranks",
+    "--chief",
+    "--evaluator",
+    "--restarts",
+    "--timeout",
+    "--log-dir",
+    "--snapshots",
+)
 EPILOG = """
 Each task gets TF_CONFIG and runs in its own process group. The job is done when all working tasks have ended; parameter
 servers, and workers that have called Server.join(), are then ended. If a task fails, all others are ended, its last
@@ -66,6 +79,9 @@ TensorFlow resumes if the program uses MonitoredTrainingSession with a checkpoin
 otherwise), or ParameterServerStrategy's coordinator (for workers). A chief that comes back joins parameter servers that
 are alive and not behind the checkpoint, and restores nothing; FUSEWIRE_CHIEF_JOINS=0 switches that off. With --log-dir
 FOLDER, FOLDER/ps-0.log has what ps:0 has printed, and ps-0.1.log what it has printed after its first restart.
+
+With --snapshots PATH as well, each parameter server writes its variables there every --snapshot-every seconds, and has
+them again when it comes back. PATH is a folder that it can reach wherever it is started, for one training alone.
 
 Tasks prove to each other that they know a secret, which is made for each run. To choose it yourself, set
 FUSEWIRE_SECRET, or name a file with it in FUSEWIRE_SECRET_FILE; to have none: `FUSEWIRE_SECRET= fusewire run ...`.
@@ -139,6 +155,17 @@ def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         help="start a task that has failed again, at most N times each; default: 0",
     )
     run.add_argument(
+        "--snapshots",
+        metavar="PATH",
+        help="with --restarts: parameter servers keep their variables in this folder, and come back with them",
+    )
+    run.add_argument(
+        "--snapshot-every",
+        type=seconds,
+        metavar="S",
+        help=f"seconds from one snapshot to the next; default: {SNAPSHOT_EVERY_S}",
+    )
+    run.add_argument(
         "--min-ranks",
         type=count,
         metavar="N",
@@ -194,7 +221,9 @@ def call_run(options: argparse.Namespace) -> int:
                 f"--inside auto makes one cluster of them (see: {page('inside')})"
             )
         limits = limits_of(options, screen)
-        shared = variables(options.env, os.environ, elsewhere=bool(hosts), restarts=options.restarts)
+        shared = variables(
+            options.env, os.environ, elsewhere=bool(hosts), restarts=options.restarts, snapshots=snapshots_of(options)
+        )
         if hosts:
             guard.split()
             return run_at(hosts, plan, {**passed_on(os.environ), **shared}, limits, options, screen)
@@ -266,6 +295,18 @@ def limits_of(options: argparse.Namespace, screen: Screen) -> Limits:
     return Limits(options.timeout, options.grace, options.restarts, folder, live, options.min_ranks)
 
 
+def snapshots_of(options: argparse.Namespace) -> Snapshots | None:
+    if options.snapshots is None:
+        if options.snapshot_every is not None:
+            raise ValueError("--snapshot-every without --snapshots. Fix: --snapshots FOLDER names where they go")
+        return None
+    if not options.restarts:
+        raise ValueError(
+            "--snapshots without --restarts: a parameter server that has failed would not come back. Fix: --restarts 3"
+        )
+    return Snapshots(options.snapshots, options.snapshot_every)
+
+
 def run_here(
     plan: Plan, command: Command, screen: Screen, limits: Limits, shared: dict[str, str], port_base: int | None = None
 ) -> int:
@@ -331,7 +372,9 @@ def run_inside_launcher(options: argparse.Namespace, screen: Screen) -> int:
     kind = options.inside
     if kind == "auto":
         kind = TF if os.environ.get("TF_CONFIG") else launchers.found_kind(os.environ)
-    shared = variables(options.env, os.environ, make_secret=False, restarts=options.restarts)
+    shared = variables(
+        options.env, os.environ, make_secret=False, restarts=options.restarts, snapshots=snapshots_of(options)
+    )
     command = command_of(words, options.ranks is not None)
     if kind == TF:
         refuse_beside("--inside", OF_A_JOB, "TF_CONFIG says what is to run", options)

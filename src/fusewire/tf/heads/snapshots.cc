@@ -9,6 +9,8 @@ namespace {
 constexpr char kTitleWord[] = "fusewire snapshot";
 constexpr char kManifestWord[] = "fusewire manifest";
 constexpr size_t kCrcBytes = 4;
+// What each takes at least.
+constexpr size_t kRunBytesMin = 4, kClientBytesMin = 10, kDeviceBytesMin = 9;
 
 void AppendFixed32(std::string* out, uint32_t value) {
   for (int shift = 0; shift < 32; shift += 8) out->push_back(static_cast<char>(value >> shift));
@@ -24,8 +26,10 @@ uint32_t CrcOf(ConstBytes frame, ConstBytes content, uint32_t before) {
   return wire::Crc32c(content, wire::Crc32c(frame.Sub(0, kStateFrameBytes - kCrcBytes), before));
 }
 
-// Each takes a byte at least: a count can't announce more than there are.
-bool IsCount(const VarReader& reader, uint64_t count) { return count <= reader.left().size; }
+// Whether so many can follow, of which each takes some bytes: then there may be memory for them.
+bool IsCount(const VarReader& reader, uint64_t count, size_t bytes_each) {
+  return reader.ok() && count <= reader.left().size / bytes_each;
+}
 
 void AppendClient(const KeptClient& client, std::string* out) {
   AppendFixed64(out, client.client);
@@ -44,14 +48,16 @@ bool ReadClient(VarReader* reader, KeptClient* client) {
   client->client = reader->Fixed64();
   client->open = reader->Varint();
   const uint64_t runs = reader->Varint();
-  if (!reader->ok() || !IsCount(*reader, runs)) return false;
+  if (!IsCount(*reader, runs, kRunBytesMin)) return false;
+  client->runs.reserve(static_cast<size_t>(runs));
   for (uint64_t i = 0; i < runs; ++i) {
     KeptRun run;
     run.number = reader->Varint();
     run.is_kept = reader->Byte() == 1;
     run.head = reader->Text().ToString();
     const uint64_t segments = reader->Varint();
-    if (!reader->ok() || !IsCount(*reader, segments)) return false;
+    if (!IsCount(*reader, segments, 1)) return false;
+    run.body.reserve(static_cast<size_t>(segments));
     for (uint64_t segment = 0; segment < segments; ++segment) run.body.push_back(reader->Text().ToString());
     if (!reader->ok()) return false;
     client->runs.push_back(std::move(run));
@@ -167,7 +173,7 @@ Status DecodeManifest(ConstBytes in, Manifest* manifest) {
   manifest->generation = reader.Varint();
   manifest->written_ms = reader.Varint();
   const uint64_t devices = reader.Varint();
-  bool is_sane = reader.ok() && IsCount(reader, devices);
+  bool is_sane = IsCount(reader, devices, kDeviceBytesMin);
   for (uint64_t i = 0; is_sane && i < devices; ++i) {
     std::string device = reader.Text().ToString();
     manifest->devices.emplace_back(std::move(device), reader.Fixed64());
@@ -177,7 +183,7 @@ Status DecodeManifest(ConstBytes in, Manifest* manifest) {
   manifest->bytes = reader.Varint();
   manifest->crc = static_cast<uint32_t>(reader.Fixed64());
   const uint64_t clients = reader.Varint();
-  is_sane = is_sane && reader.ok() && IsCount(reader, clients);
+  is_sane = is_sane && IsCount(reader, clients, kClientBytesMin);
   for (uint64_t i = 0; is_sane && i < clients; ++i) {
     manifest->clients.emplace_back();
     is_sane = ReadClient(&reader, &manifest->clients.back());

@@ -83,7 +83,7 @@ struct KeptClient {
 struct Manifest {
   std::string task, cluster;
   uint64_t generation = 0;
-  uint64_t written_ms = 0;  // since 1970
+  uint64_t written_ms = 0;                                // since 1970
   std::vector<std::pair<std::string, uint64_t>> devices;  // "CPU:0" and its incarnation
   std::string file;                                       // its name in the folder
   uint64_t bytes = 0;

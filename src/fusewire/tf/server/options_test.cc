@@ -67,6 +67,26 @@ TEST(Settings, OurNamesComeFirst) {
   EXPECT_EQ(ReadSettings("ps").pipe.silent_ns_max, 7 * kSecondNs);
 }
 
+TEST(Settings, SnapshotsAreOfTasksThatHoldVariables) {
+  EXPECT_TRUE(ReadSettings("ps").snapshots.folder.empty());
+  Environment environment({{"FUSEWIRE_SNAPSHOTS", "/data"}, {"FUSEWIRE_SNAPSHOT_EVERY", "0.25"}});
+  for (const char* job : {"ps", "server"}) {
+    const Snapshots::Options snapshots = ReadSettings(job).snapshots;
+    EXPECT_EQ(snapshots.folder, "/data");
+    EXPECT_EQ(snapshots.every_ns, 250 * kMillisecondNs);
+    EXPECT_EQ(snapshots.cluster, "default");
+  }
+  for (const char* job : {"worker", "chief", "master", "evaluator"})
+    EXPECT_TRUE(ReadSettings(job).snapshots.folder.empty());
+}
+
+TEST(Settings, AnIntervalOfSnapshotsThatMakesNoSenseLeavesTheDefault) {
+  for (const char* every : {"", "often", "0", "-1", "nan", "1e9", "10 s"}) {
+    Environment environment({{"FUSEWIRE_SNAPSHOTS", "/data"}, {"FUSEWIRE_SNAPSHOT_EVERY", every}});
+    EXPECT_EQ(ReadSettings("ps").snapshots.every_ns, 10 * kSecondNs) << every;
+  }
+}
+
 TEST(Settings, ThatMakeNoSenseLeaveTheDefault) {
   Environment environment({{"NETWORK_PS_CORE_NUMBER", "many"}, {"PS_ENABLE_POLLING", "perhaps"}});
   EXPECT_EQ(ReadSettings("ps").pool.reactors, 0);

@@ -87,8 +87,8 @@ std::vector<observe::Number> ReadNumbers() {
   std::vector<observe::Number> numbers;
   for (const CounterAbout& about : AllCounters())
     numbers.push_back({about.name, about.help, about.is_gauge, about.counter->load()});
-  numbers.push_back({"snapshot_age_s", "Seconds since a parameter server's last snapshot; 0 without any.", true,
-                     SnapshotAgeS()});
+  numbers.push_back(
+      {"snapshot_age_s", "Seconds since a parameter server's last snapshot; 0 without any.", true, SnapshotAgeS()});
   numbers.push_back({"shared_bytes_out", "Bytes sent through shared memory.", false, transport::SharedBytesWritten()});
   return numbers;
 }
@@ -208,7 +208,9 @@ TfStatus Server::OpenSnapshots(tensorflow::DeviceMgr** devices) {
   return TfStatus();
 }
 
-std::string Server::own_task() const { return absl::StrCat("/job:", job_, "/replica:0/task:", server_def().task_index()); }
+std::string Server::own_task() const {
+  return absl::StrCat("/job:", job_, "/replica:0/task:", server_def().task_index());
+}
 
 TfStatus Server::OpenGroups() {
   RegisterCollectives();

@@ -73,7 +73,7 @@ class Server final : public tensorflow::GrpcServer {
   const std::string protocol_;
   ServerSettings settings_;
   NetworkSettings network_;
-  std::string listen_host_;  // of the data port; empty: every interface
+  std::string listen_host_;               // of the data port; empty: every interface
   std::unique_ptr<Snapshots> snapshots_;  // null: the task keeps none
   std::unique_ptr<task::Task> data_task_;
   std::unique_ptr<Service> service_;

@@ -70,8 +70,7 @@ uint64_t SnapshotAgeS() { return AllAges().OldestS(); }
 Snapshots::Snapshots(Options options, const tensorflow::ServerDef& def)
     : options_(std::move(options)),
       task_(absl::StrCat(def.job_name(), ":", def.task_index())),
-      env_(tensorflow::Env::Default()),
-      folder_(env_, options_.folder, task_),
+      folder_(tensorflow::Env::Default(), options_.folder, task_),
       warnings_(kWarnEveryNs) {}
 
 Snapshots::~Snapshots() {
@@ -84,7 +83,6 @@ TfStatus Snapshots::Open(Options options, const tensorflow::ServerDef& def, std:
   AllAges().Set(snapshots.get(), WallMs());
   snapshots->Restore(def);
   if (snapshots->devices_ == nullptr) TF_RETURN_IF_ERROR(MakeDevices(def, Incarnations(), &snapshots->devices_));
-  snapshots->state_ = snapshots->devices_->HostCPU()->attributes().incarnation();
   *out = std::move(snapshots);
   return TfStatus();
 }
@@ -98,12 +96,12 @@ void Snapshots::Restore(const tensorflow::ServerDef& def) {
     TfStatus restored = RestoreFrom(generation, def);
     if (restored.ok()) {
       // One that can't be read does not count among the two that are kept.
-      folder_.KeepOnly(std::set<uint64_t>(std::find(generations.begin(), generations.end(), generation),
-                                          generations.end()));
+      folder_.KeepOnly(
+          std::set<uint64_t>(std::find(generations.begin(), generations.end(), generation), generations.end()));
       return;
     }
     devices_ = nullptr;
-    holdings_.clear();
+    inventory_.Clear();
     clients_.clear();
     failed = restored;
     FUSEWIRE_LOG(kWarn, "%s: its snapshot %llu in %s can't be restored: %s; the one before it is tried", task_.c_str(),
@@ -123,52 +121,51 @@ TfStatus Snapshots::RestoreFrom(uint64_t generation, const tensorflow::ServerDef
   TF_RETURN_IF_ERROR(folder_.ReadManifest(generation, &manifest));
   if (manifest.task != task_) return absl::InvalidArgumentError(absl::StrCat("it is a snapshot of ", manifest.task));
   if (manifest.cluster != options_.cluster) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("it is a snapshot of the cluster \"", manifest.cluster, "\", and this is \"", options_.cluster, "\""));
+    return absl::InvalidArgumentError(absl::StrCat("it is a snapshot of the cluster \"", manifest.cluster,
+                                                   "\", and this is \"", options_.cluster, "\""));
   }
   std::vector<Held> state;
-  TF_RETURN_IF_ERROR(ReadState(env_, folder_.StatePath(generation), manifest, &state));
+  TF_RETURN_IF_ERROR(ReadState(tensorflow::Env::Default(), folder_.StatePath(generation), manifest, &state));
   TF_RETURN_IF_ERROR(MakeDevices(def, Incarnations(manifest.devices.begin(), manifest.devices.end()), &devices_));
   for (Held& held : state) {
     tensorflow::Device* device = nullptr;
     TF_RETURN_IF_ERROR(devices_->LookupDevice(held.holding.device, &device));
     TfStatus restored = RestoreHolding(device, held.holding, std::move(held.tensors));
     if (!restored.ok()) return TfStatus(restored.code(), absl::StrCat(held.holding.name, ": ", restored.message()));
-    MutexLock lock(mutex_);
-    holdings_.insert(std::move(held.holding));
+    inventory_.Add(std::move(held.holding));
   }
   complete_ = generation;
   clients_ = std::move(manifest.clients);
   AllAges().Set(this, manifest.written_ms);
   GlobalCounters().Add(&Counters::snapshots_restored);
-  FUSEWIRE_LOG(kWarn,
-               "%s: it goes on with %zu variables and tables (%.1f MiB) of its snapshot %llu, which is %.1f s old; what "
-               "it was given later is lost; reading took %.2f s",
-               task_.c_str(), state.size(), static_cast<double>(manifest.bytes) / kMiB,
-               static_cast<unsigned long long>(generation),
-               static_cast<double>(static_cast<int64_t>(WallMs() - manifest.written_ms)) / 1000, SecondsSince(begun_ns));
+  FUSEWIRE_LOG(
+      kWarn,
+      "%s: it goes on with %zu variables and tables (%.1f MiB) of its snapshot %llu, which is %.1f s old; what "
+      "it was given later is lost; reading took %.2f s",
+      task_.c_str(), state.size(), static_cast<double>(manifest.bytes) / kMiB,
+      static_cast<unsigned long long>(generation),
+      static_cast<double>(static_cast<int64_t>(WallMs() - manifest.written_ms)) / 1000, SecondsSince(begun_ns));
   return TfStatus();
 }
 
 void Snapshots::Learn(const tensorflow::GraphDef& graph) {
-  Findings found = FindHoldings(graph);
-  if (!found.obstacle.empty()) return GiveUp(found.obstacle);
-  MutexLock lock(mutex_);
-  for (Holding& holding : found.holdings) holdings_.insert(std::move(holding));
+  if (inventory_.Learn(graph)) SayObstacle();
 }
 
 void Snapshots::GiveUp(const std::string& obstacle) {
-  {
-    MutexLock lock(mutex_);
-    if (!obstacle_.empty()) return;
-    obstacle_ = obstacle;
-  }
+  if (inventory_.SetObstacle(obstacle)) SayObstacle();
+}
+
+void Snapshots::SayObstacle() {
   AllAges().Forget(this);
+  {
+    MutexLock lock(mutex_);  // the thread has looked, and waits, or will look
+  }
   changed_.NotifyAll();
   FUSEWIRE_LOG(kWarn,
                "%s: it keeps no snapshots, because it holds %s, which can't be copied; if it is lost, its workers "
                "restore their last checkpoint; see: fusewire explain elastic#snapshots",
-               task_.c_str(), obstacle.c_str());
+               task_.c_str(), inventory_.obstacle().c_str());
 }
 
 void Snapshots::Start(Collect collect) {
@@ -191,10 +188,10 @@ void Snapshots::Work() {
     const int64_t next_ns = AddNs(Clock::Real()->NowNs(), options_.every_ns);
     {
       MutexLock lock(mutex_);
-      while (!is_closing_ && obstacle_.empty() && changed_.WaitUntil(mutex_, next_ns)) {
+      while (!is_closing_ && inventory_.obstacle().empty() && changed_.WaitUntil(mutex_, next_ns)) {
       }
       if (is_closing_) return;
-      if (!obstacle_.empty()) break;
+      if (!inventory_.obstacle().empty()) break;
     }
     Round();
   }
@@ -208,11 +205,12 @@ void Snapshots::Round() {
   GlobalCounters().Add(&Counters::snapshots_failed);
   uint64_t suppressed = 0;
   if (!warnings_.Allow(Clock::Real()->NowNs(), &suppressed)) return;
-  FUSEWIRE_LOG(kWarn,
-               "%s: its snapshot can't be written to %s: %s; training goes on, and it is tried again every %.1f s; see: "
-               "fusewire explain elastic#snapshots",
-               task_.c_str(), ShownPath(folder_.path()).c_str(), written.ToString().c_str(),
-               static_cast<double>(options_.every_ns) / static_cast<double>(kSecondNs));
+  FUSEWIRE_LOG(
+      kWarn,
+      "%s: its snapshot can't be written to %s: %s; training goes on, and it is tried again every %.1f s; see: "
+      "fusewire explain elastic#snapshots",
+      task_.c_str(), ShownPath(folder_.path()).c_str(), written.ToString().c_str(),
+      static_cast<double>(options_.every_ns) / static_cast<double>(kSecondNs));
 }
 
 TfStatus Snapshots::Write() {
@@ -222,15 +220,13 @@ TfStatus Snapshots::Write() {
   manifest.task = task_;
   manifest.cluster = options_.cluster;
   manifest.written_ms = WallMs();  // what was written before is in it
-  for (const auto& [device, incarnation] : IncarnationsOf(*devices_)) manifest.devices.emplace_back(device, incarnation);
+  for (const auto& [device, incarnation] : IncarnationsOf(*devices_))
+    manifest.devices.emplace_back(device, incarnation);
   uint64_t holdings = 0;
   TF_RETURN_IF_ERROR(CopyState(&manifest, &holdings));
   if (holdings == 0) return TfStatus();
   if (collect_ != nullptr) TF_RETURN_IF_ERROR(collect_(&manifest.clients));
-  {
-    MutexLock lock(mutex_);
-    if (!obstacle_.empty()) return TfStatus();
-  }
+  if (!inventory_.obstacle().empty()) return TfStatus();
   TF_RETURN_IF_ERROR(folder_.WriteManifest(manifest));
   const bool is_first = complete_ == 0;
   folder_.KeepOnly({manifest.generation, std::exchange(complete_, manifest.generation)});
@@ -238,26 +234,23 @@ TfStatus Snapshots::Write() {
   GlobalCounters().Add(&Counters::snapshots_written);
   GlobalCounters().Add(&Counters::snapshot_bytes, manifest.bytes);
   if (is_first) {
-    FUSEWIRE_LOG(kInfo, "%s: its first snapshot has %llu variables and tables (%.1f MiB), and took %.2f s", task_.c_str(),
-                 static_cast<unsigned long long>(holdings), static_cast<double>(manifest.bytes) / kMiB,
+    FUSEWIRE_LOG(kInfo, "%s: its first snapshot has %llu variables and tables (%.1f MiB), and took %.2f s",
+                 task_.c_str(), static_cast<unsigned long long>(holdings), static_cast<double>(manifest.bytes) / kMiB,
                  SecondsSince(begun_ns));
   }
   return TfStatus();
 }
 
 TfStatus Snapshots::CopyState(Manifest* manifest, uint64_t* holdings) {
-  std::vector<Holding> known;
-  {
-    MutexLock lock(mutex_);
-    known.assign(holdings_.begin(), holdings_.end());
-  }
+  const std::vector<Holding> known = inventory_.holdings();
   if (known.empty()) return TfStatus();
   TF_RETURN_IF_ERROR(folder_.Make());
   manifest->generation = ++last_;
   const std::string path = folder_.StatePath(manifest->generation);
   manifest->file = std::string(tensorflow::io::Basename(path));
   std::unique_ptr<StateWriter> writer;
-  TF_RETURN_IF_ERROR(StateWriter::Create(env_, path, EncodeTitle(task_, manifest->generation), &writer));
+  TF_RETURN_IF_ERROR(
+      StateWriter::Create(tensorflow::Env::Default(), path, EncodeTitle(task_, manifest->generation), &writer));
   TfStatus copied;
   for (const Holding& holding : known) {
     tensorflow::Device* device = nullptr;
@@ -270,7 +263,7 @@ TfStatus Snapshots::CopyState(Manifest* manifest, uint64_t* holdings) {
   if (copied.ok()) copied = writer->Close();
   manifest->bytes = writer->bytes();
   manifest->crc = writer->crc();
-  if (!copied.ok() || *holdings == 0) env_->DeleteFile(path).IgnoreError();
+  if (!copied.ok() || *holdings == 0) tensorflow::Env::Default()->DeleteFile(path).IgnoreError();
   return copied;
 }
 

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,7 +20,7 @@
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/heads/snapshots.h"
 #include "fusewire/tf/snapshot/folder.h"
-#include "fusewire/tf/state/holding.h"
+#include "fusewire/tf/state/inventory.h"
 
 namespace fusewire::tf {
 
@@ -39,14 +38,14 @@ class Snapshots {
 
   tensorflow::DeviceMgr* devices() const { return devices_.get(); }
   // Which state this is: a task that comes back with the same number goes on where its snapshot was.
-  uint64_t state() const { return state_; }
+  uint64_t state() const { return devices_->HostCPU()->attributes().incarnation(); }
   // Of the restored snapshot.
   const std::vector<KeptClient>& clients() const { return clients_; }
 
   // Any thread. The task will run this graph: what it holds is in the next snapshot.
-  void Learn(const tensorflow::GraphDef& graph) FUSEWIRE_EXCLUDES(mutex_);
+  void Learn(const tensorflow::GraphDef& graph);
   // Any thread. It holds what can't be kept: its snapshots end.
-  void GiveUp(const std::string& obstacle) FUSEWIRE_EXCLUDES(mutex_);
+  void GiveUp(const std::string& obstacle);
 
   // Called after the last row was copied: returns once all runs of parts that had begun have ended, with those whose
   // clients may not have their answers. Fails if one does not end in time.
@@ -55,23 +54,23 @@ class Snapshots {
   void Start(Collect collect);
   void Stop();
   // One snapshot, now. For tests, and by the thread.
-  TfStatus Write() FUSEWIRE_EXCLUDES(mutex_);
+  TfStatus Write();
 
  private:
   Snapshots(Options options, const tensorflow::ServerDef& def);
   void Restore(const tensorflow::ServerDef& def);
   TfStatus RestoreFrom(uint64_t generation, const tensorflow::ServerDef& def);
+  void SayObstacle();
   void Work();
   void Round();
   TfStatus CopyState(Manifest* manifest, uint64_t* holdings);
 
   const Options options_;
   const std::string task_;  // "ps:3"
-  tensorflow::Env* const env_;
   const SnapshotFolder folder_;
   std::unique_ptr<tensorflow::DeviceMgr> devices_;
-  uint64_t state_ = 0;
   std::vector<KeptClient> clients_;
+  Inventory inventory_;
   Collect collect_;
   // Of the thread.
   uint64_t last_ = 0;      // the highest generation of any file
@@ -80,8 +79,6 @@ class Snapshots {
 
   Mutex mutex_;
   CondVar changed_;
-  std::set<Holding> holdings_ FUSEWIRE_GUARDED_BY(mutex_);
-  std::string obstacle_ FUSEWIRE_GUARDED_BY(mutex_);
   bool is_closing_ FUSEWIRE_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A data file: what a task holds, copied while its steps run, and read again when it starts. heads/snapshots.h draws it.
-// Home: one thread at a time. Owns: the open file; a reader, the tensors that it has made. Fails: with what is wrong and
-// where; a file that was cut off or changed yields nothing.
+// A data file: what a task holds, copied while its steps run, and read again when it starts. heads/snapshots.h draws
+// it. Home: one thread at a time. Owns: the open file; a reader, the tensors that it has made. Fails: with what is
+// wrong and where; a file that was cut off or changed yields nothing.
 #pragma once
 
 #include <cstdint>

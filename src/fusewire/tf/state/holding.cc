@@ -125,9 +125,7 @@ std::string ContainerOf(Device* device, const Holding& holding) {
   return holding.container.empty() ? device->resource_manager()->default_container() : holding.container;
 }
 
-HoldingReader::Layout LayoutOf(const Tensor& tensor) {
-  return {tensor.dtype(), tensor.shape(), tensor.TotalBytes()};
-}
+HoldingReader::Layout LayoutOf(const Tensor& tensor) { return {tensor.dtype(), tensor.shape(), tensor.TotalBytes()}; }
 
 void Copy(const Tensor& from, uint64_t offset, Bytes out) {
   std::memcpy(out.data, from.tensor_data().data() + offset, out.size);
@@ -259,9 +257,9 @@ class TableReader final : public HoldingReader {
 
 Tensor HandleOf(Device* device, const Holding& holding) {
   Tensor handle(tensorflow::DT_RESOURCE, TensorShape());
-  handle.scalar<ResourceHandle>()() = tensorflow::MakeResourceHandle(
-      ContainerOf(device, holding), holding.name, *device,
-      tensorflow::TypeIndex::Make<tensorflow::lookup::LookupInterface>(), {}, {});
+  handle.scalar<ResourceHandle>()() =
+      tensorflow::MakeResourceHandle(ContainerOf(device, holding), holding.name, *device,
+                                     tensorflow::TypeIndex::Make<tensorflow::lookup::LookupInterface>(), {}, {});
   return handle;
 }
 
@@ -331,8 +329,7 @@ Findings FindHoldings(const tensorflow::GraphDef& graph) {
 TfStatus ReadHolding(Device* device, const Holding& holding, std::unique_ptr<HoldingReader>* out) {
   if (holding.kind == HoldingKind::kVariable) {
     Var* variable = nullptr;
-    TF_RETURN_IF_ERROR(
-        device->resource_manager()->Lookup<Var>(ContainerOf(device, holding), holding.name, &variable));
+    TF_RETURN_IF_ERROR(device->resource_manager()->Lookup<Var>(ContainerOf(device, holding), holding.name, &variable));
     *out = std::make_unique<VariableReader>(TfRef<Var>(variable));
     return TfStatus();
   }

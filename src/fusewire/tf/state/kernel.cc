@@ -26,9 +26,9 @@ TfStatus LoneKernel::Make(tensorflow::Device* device, const tensorflow::NodeDef&
   TF_RETURN_IF_ERROR(
       tensorflow::NodeProperties::CreateFromNodeDef(complete, tensorflow::OpRegistry::Global(), &properties));
   tensorflow::OpKernel* kernel = nullptr;
-  TF_RETURN_IF_ERROR(tensorflow::CreateOpKernel(
-      tensorflow::DeviceType(device->device_type()), device, device->GetAllocator(tensorflow::AllocatorAttributes()),
-      nullptr, device->resource_manager(), properties, TF_GRAPH_DEF_VERSION, &kernel));
+  TF_RETURN_IF_ERROR(tensorflow::CreateOpKernel(tensorflow::DeviceType(device->device_type()), device,
+                                                device->GetAllocator(tensorflow::AllocatorAttributes()), nullptr,
+                                                device->resource_manager(), properties, TF_GRAPH_DEF_VERSION, &kernel));
   out->reset(new LoneKernel(device, std::unique_ptr<tensorflow::OpKernel>(kernel)));
   return TfStatus();
 }
@@ -45,8 +45,7 @@ TfStatus LoneKernel::Run(std::vector<tensorflow::Tensor> inputs) {
   params.resource_manager = device_->resource_manager();
   params.op_kernel = kernel_.get();
   params.inputs = absl::Span<const tensorflow::TensorValue>(values.data(), values.size());
-  params.input_alloc_attrs =
-      absl::Span<const tensorflow::AllocatorAttributes>(attributes_.data(), values.size());
+  params.input_alloc_attrs = absl::Span<const tensorflow::AllocatorAttributes>(attributes_.data(), values.size());
   params.output_attr_array = attributes_.data();
   params.frame_iter = tensorflow::FrameAndIter(0, 0);
   params.step_container = &container;

@@ -137,6 +137,11 @@ size_t Answers::kept() {
   return sum;
 }
 
+int Answers::awaiting() {
+  MutexLock lock(mutex_);
+  return awaiting_;
+}
+
 void RestoredAnswers::Set(std::vector<KeptClient> clients) {
   MutexLock lock(mutex_);
   for (KeptClient& client : clients) {

@@ -34,7 +34,8 @@ class Answers {
   bool AwaitEnds(int64_t deadline_ns);
   // Adds the runs that have ended and that the worker may not have an answer of.
   void Collect(std::map<uint64_t, KeptClient>* clients);
-  size_t kept();  // for tests: answers and runs
+  size_t kept();   // for tests: answers and runs
+  int awaiting();  // for tests: callers of AwaitEnds
 
  private:
   struct Run {
@@ -53,7 +54,7 @@ class Answers {
 
   Mutex mutex_;
   CondVar ended_;
-  int awaiting_ FUSEWIRE_GUARDED_BY(mutex_) = 0;  // callers of AwaitEnds
+  int awaiting_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
   std::unordered_map<uint64_t, Client> clients_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 // shared_ptr: as the leases of a part are shared.

@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <map>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "fusewire/base/clock.h"
 #include "fusewire/tf/peer/world_test.h"
 
 namespace fusewire::tf {
@@ -146,6 +149,101 @@ TEST_F(AnswersTest, APeerThatTakesAllNumbersIsRefused) {
   EXPECT_FALSE(answers_.Begin({Answers::kClientsMax + 1, 1, 1}, &reply));
   ASSERT_TRUE(AwaitEnd(calls_.back()));
   EXPECT_EQ(calls_.back().status.code(), Code::kOverloaded);
+}
+
+// ---- for snapshots ----
+
+TEST_F(AnswersTest, RunsThatHaveEndedAreCollectedWithTheirAnswers) {
+  ExpectFirst(1, 1);
+  ExpectFirst(2, 1);
+  ExpectFirst(3, 1);
+  End(1, "one", 100);
+  End(2, "two", Answers::kKeptBytesMax);
+  std::map<uint64_t, KeptClient> clients;
+  answers_.Collect(&clients);
+  ASSERT_EQ(clients.size(), 1u);
+  EXPECT_EQ(clients[1].client, 1u);
+  EXPECT_EQ(clients[1].open, 1u);
+  ASSERT_EQ(clients[1].runs.size(), 2u);  // the third has not ended
+  EXPECT_EQ(clients[1].runs[0].number, 1u);
+  EXPECT_TRUE(clients[1].runs[0].is_kept);
+  EXPECT_EQ(clients[1].runs[0].head, "one");
+  EXPECT_EQ(clients[1].runs[0].body, std::vector<std::string>{std::string(100, 'b')});
+  EXPECT_EQ(clients[1].runs[1].number, 2u);
+  EXPECT_FALSE(clients[1].runs[1].is_kept);
+  ExpectFirst(4, 3);
+  clients.clear();
+  answers_.Collect(&clients);
+  EXPECT_EQ(clients[1].open, 3u);
+  EXPECT_TRUE(clients[1].runs.empty());
+}
+
+TEST_F(AnswersTest, EndsAreAwaitedOfRunsThatHaveBegunOnly) {
+  EXPECT_TRUE(answers_.AwaitEnds(0));
+  ExpectFirst(1, 1);
+  ExpectFirst(2, 1);
+  EXPECT_FALSE(answers_.AwaitEnds(Clock::Real()->NowNs() + kMillisecondNs));
+  bool has_ended = false;
+  std::thread waiting([&] { has_ended = answers_.AwaitEnds(Clock::Real()->NowNs() + 60 * kSecondNs); });
+  while (answers_.awaiting() == 0) std::this_thread::yield();
+  ExpectFirst(3, 1);  // nobody waits for it
+  End(1, "one");
+  EXPECT_EQ(answers_.awaiting(), 1);
+  End(2, "two");
+  waiting.join();
+  EXPECT_TRUE(has_ended);
+  EXPECT_FALSE(answers_.AwaitEnds(0));
+}
+
+class RestoredAnswersTest : public AnswersTest {
+ protected:
+  RestoredAnswersTest() { restored_.Set({{1, 3, {{3, true, "three", {"b", ""}}, {5, false, "", {}}}}, {2, 1, {}}}); }
+  bool IsAnswered(const Ticket& ticket) {
+    rpc::Reply reply = Come();
+    const bool has_answered = restored_.Answer(ticket, &reply);
+    EXPECT_EQ(has_answered, !reply);
+    if (!has_answered) running_.push_back(std::move(reply));
+    EXPECT_TRUE(!has_answered || AwaitEnd(calls_.back()));
+    return has_answered;
+  }
+  std::vector<uint64_t> Numbers() {
+    std::map<uint64_t, KeptClient> clients;
+    restored_.Collect(&clients);
+    std::vector<uint64_t> numbers;
+    for (const auto& one : clients) {
+      for (const KeptRun& run : one.second.runs) numbers.push_back(run.number);
+    }
+    return numbers;
+  }
+
+  RestoredAnswers restored_;
+};
+
+TEST_F(RestoredAnswersTest, ARunThatEndedBeforeTheRestartIsAnsweredHoweverOftenItComes) {
+  for (int turn = 0; turn < 3; ++turn) {
+    EXPECT_TRUE(IsAnswered({1, 3, 3}));
+    EXPECT_TRUE(calls_.back().status.ok());
+    EXPECT_EQ(calls_.back().reply_head, "three");
+    ASSERT_EQ(calls_.back().reply_body.size(), 2u);
+    EXPECT_EQ(calls_.back().reply_body[0].size(), 1u);
+  }
+  EXPECT_TRUE(IsAnswered({1, 5, 3}));
+  EXPECT_EQ(calls_.back().status.app_code(), kAnswerGone);  // and it does not run again
+}
+
+TEST_F(RestoredAnswersTest, OtherRunsAreRun) {
+  EXPECT_FALSE(IsAnswered({1, 4, 3}));
+  EXPECT_FALSE(IsAnswered({1, 6, 3}));
+  EXPECT_FALSE(IsAnswered({2, 3, 1}));
+  EXPECT_FALSE(IsAnswered({3, 3, 3}));
+}
+
+TEST_F(RestoredAnswersTest, TheyAreInTheNextSnapshotUntilTheClientHasThem) {
+  EXPECT_EQ(Numbers(), (std::vector<uint64_t>{3, 5}));
+  EXPECT_FALSE(IsAnswered({1, 6, 5}));
+  EXPECT_EQ(Numbers(), std::vector<uint64_t>{5});
+  EXPECT_FALSE(IsAnswered({1, 7, 6}));
+  EXPECT_EQ(Numbers(), std::vector<uint64_t>{});
 }
 
 }  // namespace

@@ -157,7 +157,8 @@ TfStatus StarService::Collect(std::vector<KeptClient>* clients) {
   const int64_t deadline_ns = AddNs(Clock::Real()->NowNs(), kEndsNs);
   for (const AnswersPtr& answers : all) {
     if (!answers->AwaitEnds(deadline_ns))
-      return absl::DeadlineExceededError(absl::StrCat("a run of a part did not end within ", kEndsNs / kSecondNs, " s"));
+      return absl::DeadlineExceededError(
+          absl::StrCat("a run of a part did not end within ", kEndsNs / kSecondNs, " s"));
   }
   std::map<uint64_t, KeptClient> found;
   restored_.Collect(&found);

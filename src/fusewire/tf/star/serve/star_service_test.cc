@@ -1,15 +1,19 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/star/serve/star_service.h"
 
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "fusewire/base/clock.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/recorded_test.h"
 #include "fusewire/tf/peer/world_test.h"
+#include "fusewire/tf/snapshot/snapshots.h"
 #include "fusewire/tf/star/serve/task_test.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +49,10 @@ struct Outcome {
 
 class StarServiceTest : public testing::Test {
  protected:
-  StarServiceTest() { task_.Begin(kSession); }
+  explicit StarServiceTest(Snapshots* snapshots = nullptr)
+      : service_(std::make_unique<StarService>(&task_.env, snapshots)) {
+    task_.Begin(kSession);
+  }
   ~StarServiceTest() override {
     channel_.reset();
     world_.ClosePeer();
@@ -141,7 +148,7 @@ class StarServiceTest : public testing::Test {
   static std::string TextOf(const Piece& piece) { return piece.request.SerializeAsString(); }
 
   Task task_{/*threads=*/0};
-  std::unique_ptr<StarService> service_ = std::make_unique<StarService>(&task_.env);
+  std::unique_ptr<StarService> service_;
   DataWorld world_{true, [this](reactor::Pool& homes) { return service_->Methods(homes); }};
   ChannelPtr channel_ = world_.MakeChannel();
 };
@@ -399,6 +406,89 @@ TEST_F(StarServiceTest, ASessionThatEndedWithoutAWordIsForgotten) {
   task_.End(kSession);
   service_->ReleaseEnded();
   EXPECT_EQ(Run(part, {Ramp(2, 1)}).wire.app_code(), kUnknownPart);
+}
+
+// ---- for snapshots ----
+
+TEST_F(StarServiceTest, ASnapshotHasTheRunsWhoseAnswersTheWorkerMayNotHave) {
+  Piece add("AddV2", 2), other("AddV2", 2);
+  const uint64_t part = Place("add", TextOf(add.Take(1, 5))), second = Place("other", TextOf(other.Take(1, 6)));
+  for (uint64_t number : {1, 2}) {
+    ASSERT_TRUE(Keep(5, 1, Ramp(2, 10)).ok());
+    EXPECT_TRUE(Run(part, {Ramp(2, 1)}, 0, {77, number, 1}).status.ok());
+  }
+  std::vector<KeptClient> clients;
+  ASSERT_TRUE(service_->Collect(&clients).ok());
+  ASSERT_EQ(clients.size(), 1u);
+  EXPECT_EQ(clients[0].client, 77u);
+  EXPECT_EQ(clients[0].runs.size(), 2u);
+  // Another part has heard that the worker has the first.
+  EXPECT_TRUE(absl::IsAborted(Run(second, {Ramp(2, 1)}, 0, {77, 3, 2}).status));
+  clients.clear();
+  ASSERT_TRUE(service_->Collect(&clients).ok());
+  ASSERT_EQ(clients[0].runs.size(), 2u);
+  EXPECT_EQ(clients[0].runs[0].number + clients[0].runs[1].number, 5u);
+}
+
+// A task whose snapshot has run 3 of client 77, with its answer, and run 4 without.
+std::unique_ptr<Snapshots> RestoredTask() {
+  tensorflow::ServerDef def;
+  def.set_job_name("ps");
+  std::string folder = testing::TempDir() + "restoredXXXXXX";
+  EXPECT_NE(mkdtemp(folder.data()), nullptr);
+  std::unique_ptr<Snapshots> first, second;
+  for (std::unique_ptr<Snapshots>* snapshots : {&first, &second}) {
+    TfStatus opened = Snapshots::Open({folder, 3600 * kSecondNs, ""}, def, snapshots);
+    EXPECT_TRUE(opened.ok()) << opened;
+    if (snapshots == &second) break;
+    Holding holding;
+    holding.device = "CPU:0";
+    holding.name = "rows";
+    EXPECT_TRUE(RestoreHolding(first->devices()->HostCPU(), holding, {Ramp(2, 1)}).ok());
+    tensorflow::GraphDef graph;
+    graph.add_node()->set_op("VarHandleOp");
+    (*graph.mutable_node(0)->mutable_attr())["shared_name"].set_s("rows");
+    first->Learn(graph);
+    first->Start([](std::vector<KeptClient>* clients) {
+      KeptRun run{3, true, "", {}};
+      Buffers body;
+      AppendTfStatus(TfStatus(), &run.head);
+      EXPECT_TRUE(AppendTensor(Ramp(2, 100), &run.head, &body).ok());
+      clients->push_back({77, 3, {run, {4, false, "", {}}}});
+      return TfStatus();
+    });
+    EXPECT_TRUE(first->Write().ok());
+    first->Stop();
+  }
+  std::filesystem::remove_all(folder);
+  return second;
+}
+
+class RestoredStarServiceTest : public StarServiceTest {
+ protected:
+  RestoredStarServiceTest() : RestoredStarServiceTest(RestoredTask()) {}
+  explicit RestoredStarServiceTest(std::unique_ptr<Snapshots> snapshots)
+      : StarServiceTest(snapshots.get()), snapshots_(std::move(snapshots)) {}
+
+  std::unique_ptr<Snapshots> snapshots_;
+};
+
+TEST_F(RestoredStarServiceTest, ARunThatEndedBeforeTheRestartIsAnsweredAndNotRun) {
+  Piece add("AddV2", 2);
+  const uint64_t part = Place("add", TextOf(add.Take(1, 5)));
+  for (int turn = 0; turn < 2; ++turn) {
+    Outcome outcome = Run(part, {Ramp(2, 1)}, 0, {77, 3, 3});  // it would find no value
+    ASSERT_TRUE(outcome.wire.ok()) << outcome.wire.ToString();
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+    EXPECT_EQ(outcome.results[0].flat<float>()(1), 101);
+  }
+  EXPECT_EQ(Run(part, {Ramp(2, 1)}, 0, {77, 4, 3}).wire.app_code(), kAnswerGone);
+  ASSERT_TRUE(Keep(5, 1, Ramp(2, 10)).ok());
+  EXPECT_TRUE(Run(part, {Ramp(2, 1)}, 0, {77, 5, 3}).status.ok());
+  std::vector<KeptClient> clients;
+  ASSERT_TRUE(service_->Collect(&clients).ok());
+  ASSERT_EQ(clients.size(), 1u);
+  EXPECT_EQ(clients[0].runs.size(), 3u);
 }
 
 }  // namespace

@@ -1,0 +1,113 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/heads/snapshots.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace fusewire::tf {
+namespace {
+
+Manifest SomeManifest() {
+  Manifest manifest;
+  manifest.task = "ps:3";
+  manifest.cluster = "default";
+  manifest.generation = 12;
+  manifest.written_ms = 1234567;
+  manifest.devices = {{"CPU:0", 77}, {"CPU:1", 78}};
+  manifest.file = "000000000012.state";
+  manifest.bytes = 1 << 20;
+  manifest.crc = 0xfedcba98;
+  manifest.clients = {{5, 3, {{3, true, "head", {"one", ""}}, {4, false, "", {}}}}, {6, 1, {}}};
+  return manifest;
+}
+
+TEST(SnapshotHeads, AManifestIsReadAsItWasWritten) {
+  const Manifest manifest = SomeManifest();
+  Manifest read;
+  ASSERT_TRUE(DecodeManifest(EncodeManifest(manifest), &read).ok());
+  EXPECT_EQ(read.task, "ps:3");
+  EXPECT_EQ(read.cluster, "default");
+  EXPECT_EQ(read.generation, 12u);
+  EXPECT_EQ(read.written_ms, 1234567u);
+  EXPECT_EQ(read.devices, manifest.devices);
+  EXPECT_EQ(read.file, manifest.file);
+  EXPECT_EQ(read.bytes, manifest.bytes);
+  EXPECT_EQ(read.crc, manifest.crc);
+  ASSERT_EQ(read.clients.size(), 2u);
+  EXPECT_EQ(read.clients[0].client, 5u);
+  EXPECT_EQ(read.clients[0].open, 3u);
+  ASSERT_EQ(read.clients[0].runs.size(), 2u);
+  EXPECT_EQ(read.clients[0].runs[0].head, "head");
+  EXPECT_EQ(read.clients[0].runs[0].body, manifest.clients[0].runs[0].body);
+  EXPECT_TRUE(read.clients[0].runs[0].is_kept);
+  EXPECT_FALSE(read.clients[0].runs[1].is_kept);
+}
+
+TEST(SnapshotHeads, AManifestThatWasCutOffOrChangedIsRefused) {
+  const std::string whole = EncodeManifest(SomeManifest());
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    Manifest read;
+    EXPECT_FALSE(DecodeManifest(ConstBytes(whole.data(), bytes), &read).ok()) << bytes;
+  }
+  for (size_t bit = 0; bit < 8 * whole.size(); ++bit) {
+    std::string changed = whole;
+    changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ (1 << bit % 8));
+    Manifest read;
+    EXPECT_FALSE(DecodeManifest(changed, &read).ok()) << bit;
+  }
+}
+
+TEST(SnapshotHeads, AManifestOfALaterVersionSaysSo) {
+  std::string later = EncodeManifest(SomeManifest());
+  later[std::string("fusewire manifest").size()] = 99;
+  Manifest read;
+  const Status status = DecodeManifest(later, &read);
+  EXPECT_EQ(status.code(), Code::kInvalid);
+  EXPECT_EQ(status.cause(), "it is a manifest of version 99, and 1 is known here");
+}
+
+TEST(SnapshotHeads, AHeadOfAVariableIsReadAsItWasWrittenOrRefused) {
+  HoldingHead head;
+  const std::string device = "CPU:0", name = "rows";
+  head.kind = 1;
+  head.device = device;
+  head.name = name;
+  head.tensors = {{1, {500, 8}, 16000}};
+  std::string whole;
+  AppendHoldingHead(head, &whole);
+  HoldingHead read;
+  ASSERT_TRUE(DecodeHoldingHead(whole, &read).ok());
+  EXPECT_EQ(read.name.ToString(), "rows");
+  EXPECT_EQ(read.tensors[0].shape, head.tensors[0].shape);
+  EXPECT_EQ(read.tensors[0].bytes, 16000u);
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    HoldingHead cut;
+    EXPECT_FALSE(DecodeHoldingHead(ConstBytes(whole.data(), bytes), &cut).ok()) << bytes;
+  }
+}
+
+TEST(SnapshotHeads, AFrameIsCheckedTogetherWithAllBefore) {
+  const std::string content = "content";
+  uint32_t written = 0;
+  std::string first, second;
+  AppendStateFrame(StateFrameKind::kHead, content, &written, &first);
+  AppendStateFrame(StateFrameKind::kPiece, content, &written, &second);
+  StateFrame frame;
+  uint32_t crc = 0;
+  ASSERT_TRUE(DecodeStateFrame(first, &frame).ok());
+  EXPECT_EQ(frame.kind, StateFrameKind::kHead);
+  EXPECT_EQ(frame.bytes, content.size());
+  EXPECT_TRUE(CheckStateFrame(first, frame, content, &crc).ok());
+  ASSERT_TRUE(DecodeStateFrame(second, &frame).ok());
+  EXPECT_TRUE(CheckStateFrame(second, frame, content, &crc).ok());
+  EXPECT_EQ(crc, written);
+
+  uint32_t without_first = 0;
+  EXPECT_FALSE(CheckStateFrame(second, frame, content, &without_first).ok());
+  second[4] = 99;
+  EXPECT_FALSE(DecodeStateFrame(second, &frame).ok());
+}
+
+}  // namespace
+}  // namespace fusewire::tf

@@ -1,0 +1,419 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Tests: snapshot/state_file.cc, snapshot/folder.cc
+#include "fusewire/tf/snapshot/snapshots.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <tensorflow/core/common_runtime/device_factory.h>
+#include <tensorflow/core/framework/resource_mgr.h>
+#include <tensorflow/core/framework/resource_var.h>
+#include <tensorflow/core/public/session_options.h>
+#include "fusewire/base/clock.h"
+#include "fusewire/base/log.h"
+#include "fusewire/tf/snapshot/state_file.h"
+
+namespace fusewire::tf {
+namespace {
+
+namespace fs = std::filesystem;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+using testing::HasSubstr;
+
+class Log {
+ public:
+  Log() {
+    SetLogSink([](LogLevel, const char* line, void* text) { *static_cast<std::string*>(text) += line; }, &text_);
+  }
+  ~Log() { SetLogSink(nullptr, nullptr); }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string path = testing::TempDir() + "snapshotsXXXXXX";
+    EXPECT_NE(mkdtemp(path.data()), nullptr);
+    path_ = path;
+  }
+  ~TemporaryFolder() { fs::remove_all(path_); }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+std::string ReadAll(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void WriteAll(const fs::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+Holding VariableOf(const std::string& name) {
+  Holding holding;
+  holding.device = "CPU:0";
+  holding.name = name;
+  return holding;
+}
+
+Tensor Filled(int64_t count, float value) {
+  Tensor tensor(tensorflow::DT_FLOAT, TensorShape({count}));
+  tensor.flat<float>().setConstant(value);
+  return tensor;
+}
+
+tensorflow::GraphDef GraphOf(const std::vector<std::string>& variables, const std::string& queue = "") {
+  tensorflow::GraphDef graph;
+  for (const std::string& name : variables) {
+    tensorflow::NodeDef* node = graph.add_node();
+    node->set_name(name);
+    node->set_op(name == queue ? "FIFOQueueV2" : "VarHandleOp");
+    node->set_device("/job:ps/replica:0/task:3/device:CPU:0");
+    (*node->mutable_attr())["shared_name"].set_s(name);
+  }
+  return graph;
+}
+
+// ---- data files ----
+
+class StateFileTest : public testing::Test {
+ protected:
+  StateFileTest()
+      : device_(tensorflow::DeviceFactory::NewDevice("CPU", tensorflow::SessionOptions(), "/job:ps/replica:0/task:3")) {
+    manifest_.task = "ps:3";
+    manifest_.generation = 1;
+  }
+  void Write(const std::vector<Holding>& holdings) {
+    std::unique_ptr<StateWriter> writer;
+    ASSERT_TRUE(StateWriter::Create(Env(), Path(), EncodeTitle("ps:3", 1), &writer).ok());
+    for (const Holding& holding : holdings) {
+      bool has_value = false;
+      TfStatus added = writer->Add(device_.get(), holding, &has_value);
+      EXPECT_TRUE(added.ok()) << added;
+      EXPECT_EQ(has_value, holding.name != "none");
+    }
+    ASSERT_TRUE(writer->Close().ok());
+    manifest_.bytes = writer->bytes();
+    manifest_.crc = writer->crc();
+  }
+  TfStatus Read(std::vector<Held>* held) { return ReadState(Env(), Path(), manifest_, held); }
+  // A file of these frames.
+  void WriteFrames(const std::vector<std::pair<StateFrameKind, std::string>>& frames) {
+    std::string file;
+    manifest_.crc = 0;
+    for (const auto& [kind, content] : frames) {
+      AppendStateFrame(kind, content, &manifest_.crc, &file);
+      file += content;
+    }
+    manifest_.bytes = file.size();
+    WriteAll(Path(), file);
+  }
+  static std::string HeadOf(const std::string& name, uint64_t elements) {
+    HoldingHead head;
+    const std::string device = "CPU:0";
+    head.kind = 1;
+    head.device = device;
+    head.name = name;
+    head.tensors = {{tensorflow::DT_FLOAT, {elements}, 4 * elements}};
+    std::string out;
+    AppendHoldingHead(head, &out);
+    return out;
+  }
+  static tensorflow::Env* Env() { return tensorflow::Env::Default(); }
+  std::string Path() const { return folder_.path() / "state"; }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<tensorflow::Device> device_;
+  Manifest manifest_;
+};
+
+TEST_F(StateFileTest, HoldsWhatWasThere) {
+  ASSERT_TRUE(RestoreHolding(device_.get(), VariableOf("large"), {Filled(1 << 20, 3)}).ok());  // several pieces
+  ASSERT_TRUE(RestoreHolding(device_.get(), VariableOf("small"), {Filled(0, 0)}).ok());
+  Write({VariableOf("large"), VariableOf("none"), VariableOf("small")});
+  std::vector<Held> held;
+  TfStatus read = Read(&held);
+  ASSERT_TRUE(read.ok()) << read;
+  ASSERT_EQ(held.size(), 2u);
+  EXPECT_EQ(held[0].holding.name, "large");
+  EXPECT_EQ(held[0].tensors[0].flat<float>()((1 << 20) - 1), 3);
+  EXPECT_EQ(held[1].tensors[0].NumElements(), 0);
+}
+
+TEST_F(StateFileTest, IsRefusedWhenCutOffAtAnyByteOrWithAnyBitChanged) {
+  ASSERT_TRUE(RestoreHolding(device_.get(), VariableOf("rows"), {Filled(9, 1)}).ok());
+  Write({VariableOf("rows")});
+  const std::string whole = ReadAll(Path());
+  std::vector<Held> held;
+  ASSERT_TRUE(Read(&held).ok());
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    WriteAll(Path(), whole.substr(0, bytes));
+    EXPECT_FALSE(Read(&held).ok()) << bytes;
+  }
+  for (size_t bit = 0; bit < 8 * whole.size(); ++bit) {
+    std::string changed = whole;
+    changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ (1 << bit % 8));
+    WriteAll(Path(), changed);
+    EXPECT_FALSE(Read(&held).ok()) << bit;
+  }
+}
+
+TEST_F(StateFileTest, OfAnotherTaskOrGenerationIsRefused) {
+  Write({VariableOf("none")});
+  std::vector<Held> held;
+  ASSERT_TRUE(Read(&held).ok());
+  manifest_.generation = 2;
+  EXPECT_FALSE(Read(&held).ok());
+}
+
+TEST_F(StateFileTest, OneThatWasDroppedIsNotThere) {
+  const std::string title = EncodeTitle("ps:3", 1), four(4, '\0');
+  WriteFrames({{StateFrameKind::kTitle, title},
+               {StateFrameKind::kHead, HeadOf("rows", 2)},
+               {StateFrameKind::kPiece, four},
+               {StateFrameKind::kDrop, ""},
+               {StateFrameKind::kHead, HeadOf("rows", 1)},
+               {StateFrameKind::kPiece, four}});
+  std::vector<Held> held;
+  TfStatus read = Read(&held);
+  ASSERT_TRUE(read.ok()) << read;
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_EQ(held[0].tensors[0].NumElements(), 1);
+}
+
+TEST_F(StateFileTest, WithFramesInAnotherOrderIsRefused) {
+  const std::string title = EncodeTitle("ps:3", 1), four(4, '\0');
+  const std::pair<StateFrameKind, std::string> begin{StateFrameKind::kTitle, title},
+      head{StateFrameKind::kHead, HeadOf("rows", 1)}, piece{StateFrameKind::kPiece, four};
+  std::vector<Held> held;
+  WriteFrames({begin, head, piece});
+  EXPECT_TRUE(Read(&held).ok());
+  for (const auto& frames : std::vector<std::vector<std::pair<StateFrameKind, std::string>>>{
+           {head, piece},                                                        // no title
+           {begin, begin, head, piece},                                          // two
+           {begin, piece},                                                       // no head
+           {begin, head},                                                        // no content
+           {begin, head, head, piece},                                           // half a variable
+           {begin, head, piece, piece},                                          // too much
+           {begin, {StateFrameKind::kHead, HeadOf("rows", 1 << 30)}, piece}}) {  // larger than the file
+    WriteFrames(frames);
+    EXPECT_FALSE(Read(&held).ok());
+  }
+}
+
+// ---- snapshots of a task ----
+
+class SnapshotsTest : public testing::Test {
+ protected:
+  SnapshotsTest() {
+    def_.set_job_name("ps");
+    def_.set_task_index(3);
+  }
+  std::unique_ptr<Snapshots> Open(const std::string& cluster = "default") {
+    std::unique_ptr<Snapshots> snapshots;
+    TfStatus opened = Snapshots::Open({folder_.path(), 3600 * kSecondNs, cluster}, def_, &snapshots);
+    EXPECT_TRUE(opened.ok()) << opened;
+    return snapshots;
+  }
+  static void Set(Snapshots* snapshots, const std::string& name, float value) {
+    tensorflow::ResourceMgr* resources = snapshots->devices()->HostCPU()->resource_manager();
+    resources->Delete<tensorflow::Var>("ps", name).IgnoreError();
+    EXPECT_TRUE(RestoreHolding(snapshots->devices()->HostCPU(), VariableOf(name), {Filled(3, value)}).ok());
+  }
+  // 0: it is not there.
+  static float Get(Snapshots* snapshots, const std::string& name) {
+    tensorflow::Var* found = nullptr;
+    tensorflow::ResourceMgr* resources = snapshots->devices()->HostCPU()->resource_manager();
+    if (!resources->Lookup<tensorflow::Var>("ps", name, &found).ok()) return 0;
+    TfRef<tensorflow::Var> variable(found);
+    return variable->tensor()->flat<float>()(2);
+  }
+  static void Write(Snapshots* snapshots) {
+    TfStatus written = snapshots->Write();
+    EXPECT_TRUE(written.ok()) << written;
+  }
+  // A task that has written 1, and then 2. Returns its state's number.
+  uint64_t WriteTwo() {
+    auto snapshots = Open();
+    snapshots->Learn(GraphOf({"rows", "later"}));
+    for (float value : {1, 2}) {
+      Set(snapshots.get(), "rows", value);
+      Write(snapshots.get());
+    }
+    return snapshots->state();
+  }
+  fs::path File(int generation, const char* ending) const {
+    return folder_.path() / "ps_3" / ("00000000000" + std::to_string(generation) + ending);
+  }
+  size_t Files() const {
+    return static_cast<size_t>(std::distance(fs::directory_iterator(folder_.path() / "ps_3"), {}));
+  }
+  static void Damage(const fs::path& path) {
+    std::string bytes = ReadAll(path);
+    bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+    WriteAll(path, bytes);
+  }
+
+  TemporaryFolder folder_;
+  tensorflow::ServerDef def_;
+};
+
+TEST_F(SnapshotsTest, ATaskGoesOnWithItsVariablesAndItsIncarnation) {
+  const uint64_t state = WriteTwo();
+  auto again = Open();
+  EXPECT_EQ(Get(again.get(), "rows"), 2);
+  EXPECT_EQ(again->state(), state);
+  // Before any graph has told what it holds.
+  Set(again.get(), "rows", 3);
+  Write(again.get());
+  auto once_more = Open();
+  EXPECT_EQ(Get(once_more.get(), "rows"), 3);
+  EXPECT_EQ(once_more->state(), state);
+}
+
+TEST_F(SnapshotsTest, WithoutASnapshotItIsAnotherState) {
+  const auto first = Open(), second = Open();
+  EXPECT_NE(first->state(), second->state());
+  first->Learn(GraphOf({"rows"}));
+  Write(first.get());  // it holds nothing yet
+  EXPECT_EQ(Files(), 0u);
+}
+
+TEST_F(SnapshotsTest, TwoGenerationsAreKept) {
+  auto snapshots = Open();
+  snapshots->Learn(GraphOf({"rows"}));
+  Set(snapshots.get(), "rows", 1);
+  for (int turn = 0; turn < 5; ++turn) Write(snapshots.get());
+  EXPECT_EQ(Files(), 4u);
+  EXPECT_TRUE(fs::exists(File(5, ".manifest")));
+  EXPECT_TRUE(fs::exists(File(4, ".state")));
+}
+
+TEST_F(SnapshotsTest, ADamagedOneIsPassedOver) {
+  for (const char* ending : {".state", ".manifest"}) {
+    const uint64_t state = WriteTwo();
+    const int newest = ending == std::string(".state") ? 2 : 4;
+    Damage(File(newest, ending));
+    Log log;
+    auto again = Open();
+    EXPECT_EQ(Get(again.get(), "rows"), 1);
+    EXPECT_EQ(again->state(), state);
+    EXPECT_THAT(log.text(), HasSubstr("ps:3: its snapshot " + std::to_string(newest)));
+    EXPECT_THAT(log.text(), HasSubstr("goes on with 1 variables"));
+    // The damaged one is not the second that is kept.
+    Write(again.get());
+    EXPECT_FALSE(fs::exists(File(newest, ".manifest")));
+    EXPECT_TRUE(fs::exists(File(newest - 1, ".manifest")));
+    fs::remove_all(folder_.path() / "ps_3");
+    if (newest == 2) {  // so that numbers go on
+      fs::create_directory(folder_.path() / "ps_3");
+      WriteAll(File(2, ".state"), "");
+    }
+  }
+}
+
+TEST_F(SnapshotsTest, WithoutAnyThatCanBeReadItBeginsAnew) {
+  const uint64_t state = WriteTwo();
+  Damage(File(1, ".state"));
+  fs::resize_file(File(2, ".state"), fs::file_size(File(2, ".state")) - 1);
+  Log log;
+  auto again = Open();
+  EXPECT_EQ(Get(again.get(), "rows"), 0);
+  EXPECT_NE(again->state(), state);
+  EXPECT_THAT(log.text(), HasSubstr("ps:3: it starts without its variables, because none of its snapshots in"));
+}
+
+TEST_F(SnapshotsTest, ThoseOfAnotherClusterOrTaskAreNotTaken) {
+  WriteTwo();
+  Log log;
+  EXPECT_EQ(Get(Open("another").get(), "rows"), 0);
+  EXPECT_THAT(log.text(), HasSubstr("it is a snapshot of the cluster \"default\", and this is \"another\""));
+  def_.set_task_index(4);
+  fs::rename(folder_.path() / "ps_3", folder_.path() / "ps_4");
+  EXPECT_EQ(Get(Open().get(), "rows"), 0);
+  EXPECT_THAT(log.text(), HasSubstr("it is a snapshot of ps:3"));
+}
+
+TEST_F(SnapshotsTest, AFullDiskCostsASnapshotAndNothingElse) {
+  auto snapshots = Open();
+  snapshots->Learn(GraphOf({"rows"}));
+  Set(snapshots.get(), "rows", 1);
+  Write(snapshots.get());
+  fs::create_symlink("/dev/full", File(2, ".state"));
+  EXPECT_FALSE(snapshots->Write().ok());
+  fs::create_symlink("/dev/full", folder_.path() / "ps_3" / "000000000003.manifest.new");
+  EXPECT_FALSE(snapshots->Write().ok());
+  EXPECT_EQ(Get(Open().get(), "rows"), 1);
+  Set(snapshots.get(), "rows", 2);
+  Write(snapshots.get());
+  EXPECT_EQ(Get(Open().get(), "rows"), 2);
+  EXPECT_EQ(Files(), 4u);
+}
+
+TEST_F(SnapshotsTest, AFolderThatIsGoneComesBack) {
+  auto snapshots = Open();
+  snapshots->Learn(GraphOf({"rows"}));
+  Set(snapshots.get(), "rows", 1);
+  Write(snapshots.get());
+  fs::remove_all(folder_.path());
+  WriteAll(folder_.path(), "a file in its place");
+  EXPECT_FALSE(snapshots->Write().ok());
+  fs::remove(folder_.path());
+  Write(snapshots.get());
+  EXPECT_EQ(Get(Open().get(), "rows"), 1);
+}
+
+TEST_F(SnapshotsTest, WithAQueueThereAreNone) {
+  WriteTwo();
+  Log log;
+  auto snapshots = Open();
+  EXPECT_EQ(Get(snapshots.get(), "rows"), 2);
+  snapshots->Learn(GraphOf({"rows", "sync_token_q"}, "sync_token_q"));
+  snapshots->Learn(GraphOf({"rows", "sync_token_q"}, "sync_token_q"));
+  EXPECT_THAT(log.text(), HasSubstr("ps:3: it keeps no snapshots, because it holds the FIFOQueueV2 sync_token_q"));
+  EXPECT_EQ(log.text().find("keeps no"), log.text().rfind("keeps no"));
+  snapshots->Start(nullptr);
+  const int64_t deadline_ns = Clock::Real()->NowNs() + 10 * kSecondNs;
+  while (Files() > 0 && Clock::Real()->NowNs() < deadline_ns) std::this_thread::yield();
+  EXPECT_EQ(Files(), 0u);  // a restart is as without snapshots
+  Write(snapshots.get());
+  EXPECT_FALSE(fs::exists(File(3, ".manifest")));
+}
+
+TEST_F(SnapshotsTest, TheRunsThatHaveEndedComeBackToo) {
+  auto snapshots = Open();
+  snapshots->Learn(GraphOf({"rows"}));
+  Set(snapshots.get(), "rows", 1);
+  bool may_collect = false;
+  snapshots->Start([&may_collect](std::vector<KeptClient>* clients) {
+    clients->push_back({5, 3, {{4, true, "head", {"body"}}}});
+    return may_collect ? TfStatus() : absl::DeadlineExceededError("a run did not end");
+  });
+  EXPECT_TRUE(absl::IsDeadlineExceeded(snapshots->Write()));
+  EXPECT_FALSE(fs::exists(File(1, ".manifest")));
+  may_collect = true;
+  Write(snapshots.get());
+  snapshots->Stop();
+  auto again = Open();
+  ASSERT_EQ(again->clients().size(), 1u);
+  EXPECT_EQ(again->clients()[0].client, 5u);
+  EXPECT_EQ(again->clients()[0].runs[0].body, std::vector<std::string>{"body"});
+}
+
+}  // namespace
+}  // namespace fusewire::tf
