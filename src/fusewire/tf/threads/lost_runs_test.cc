@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tensorflow/core/framework/resource_var.h>
@@ -15,6 +16,7 @@
 #include "fusewire/base/random.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/receive/step_test.h"
+#include "fusewire/tf/snapshot/snapshots.h"
 #include "fusewire/tf/star/call/run_test.h"
 #include "fusewire/tf/star/serve/star_service.h"
 #include "fusewire/tf/star/serve/task_test.h"
@@ -55,23 +57,34 @@ std::string CountingPiece() {
   return request.SerializeAsString();
 }
 
+tensorflow::ServerDef PsDef() {
+  tensorflow::ServerDef def;
+  def.set_job_name("ps");
+  return def;
+}
+
+// What happens, and how often.
+struct Weather {
+  int64_t cut_ns = 30 * kMillisecondNs;  // the longest time between two resets
+  bool kills = false;                    // and a snapshot, and a restart from it, now and then
+};
+
 class LostWorld {
  public:
-  LostWorld(uint64_t seed, int64_t recovery_ns) : random_(seed) {
-    ps_.Begin("session");
+  LostWorld(uint64_t seed, int64_t recovery_ns, Weather weather = Weather()) : random_(seed), weather_(weather) {
+    folder_ = absl::StrCat("ram://lost_runs/", seed);
+    if (weather_.kills) OpenSnapshots();
+    OpenServer();
     Tensor zero(tensorflow::DT_FLOAT, tensorflow::TensorShape({1}));
     zero.flat<float>()(0) = 0;
-    *total_->tensor() = zero;
-    total_->is_initialized = true;
-    total_->Ref();  // for the resources
-    tensorflow::ResourceMgr* resources = ps_.env.device_mgr->ListDevices().front()->resource_manager();
-    EXPECT_TRUE(resources->Create(resources->default_container(), "total", total_.get()).ok());
+    TfRef<tensorflow::Var> total(new tensorflow::Var(tensorflow::DT_FLOAT));
+    *total->tensor() = zero;
+    total->is_initialized = true;
+    EXPECT_TRUE(resources()->Create(resources()->default_container(), "total", total.release()).ok());
     on_ = std::make_unique<StepWorld>(
         true, 0, recovery_ns, [this](reactor::Pool& homes) { return service_->Methods(homes); }, seed);
-    transport::LoopbackFaults slow;  // so that most resets meet a run
-    slow.latency_ns_min = 500 * kMicrosecondNs;
-    slow.latency_ns_max = 3 * kMillisecondNs;
-    on_->world.world.SetFaults(slow);
+    if (snapshots_ != nullptr) on_->state = snapshots_->state();
+    SetFaults();
     kernel_ = MakeRunOp(on_->task.cpu(), CountingPiece(), /*is_alone=*/false);
     on_->KnowPeer();
   }
@@ -79,11 +92,12 @@ class LostWorld {
     ended_.clear();
     kernel_.reset();
     channels_.clear();
+    if (snapshots_ != nullptr) snapshots_->Stop();
     on_->world.ClosePeer();
     service_.reset();  // its homes are the world's
   }
 
-  // So many runs, up to four at a time, while connections are reset.
+  // So many runs, up to four at a time.
   void Train(int runs) {
     int begun = 0;
     int64_t next_cut_ns = 0;
@@ -96,14 +110,15 @@ class LostWorld {
       if (NowNs() >= next_cut_ns) {
         on_->world.world.Cut("worker", "ps");
         ++cuts;
-        next_cut_ns = NowNs() + static_cast<int64_t>(random_.Below(30 * kMillisecondNs));
+        next_cut_ns = NowNs() + static_cast<int64_t>(random_.Below(static_cast<uint64_t>(weather_.cut_ns)));
       }
-      if (random_.Chance(0.3)) ps_.RunHere();
+      if (random_.Chance(0.3)) ps_->RunHere();
+      if (weather_.kills && random_.Chance(0.02)) Snapshot();
+      if (weather_.kills && random_.Chance(0.005)) Kill();
       on_->world.world.RunFor(static_cast<int64_t>(random_.Below(kMillisecondNs)));
+      while (!on_->grpc().awaiting.empty()) on_->grpc().AnswerStatus(TfStatus());
       while (!on_->grpc().asked.empty()) on_->AnswerPort();
-      const ChannelPtr now = on_->task.peer->channel();
-      const bool is_new = now != nullptr && (channels_.empty() || channels_.back() != now);
-      if (is_new) channels_.push_back(now);
+      KeepChannel();
       for (auto& one : running) {
         if (one->ends.count() == 0) continue;
         ended_.push_back(std::move(one));
@@ -127,19 +142,89 @@ class LostWorld {
     }
     return answers;
   }
-  float Total() const { return total_->tensor()->flat<float>()(0); }
+  float Total() const {
+    tensorflow::Var* total = nullptr;
+    EXPECT_TRUE(resources()->Lookup(resources()->default_container(), "total", &total).ok());
+    const TfRef<tensorflow::Var> held(total);
+    return total->tensor()->flat<float>()(0);
+  }
   int cuts = 0;
+  int kills = 0;
+  size_t lost = 0;  // runs that had been answered, and were younger than the snapshot
 
  private:
   int64_t NowNs() { return on_->world.world.clock()->NowNs(); }
+  tensorflow::ResourceMgr* resources() const { return ps_->env.device_mgr->ListDevices().front()->resource_manager(); }
+  void SetFaults() {
+    transport::LoopbackFaults slow;  // so that most resets meet a run
+    slow.latency_ns_min = 500 * kMicrosecondNs;
+    slow.latency_ns_max = 3 * kMillisecondNs;
+    on_->world.world.SetFaults(slow);
+  }
+  void OpenServer() {
+    ps_ = std::make_unique<Task>(/*threads=*/0, snapshots_ == nullptr ? nullptr : snapshots_->devices());
+    ps_->Begin("session");
+    service_ = std::make_unique<StarService>(&ps_->env, snapshots_.get());
+    if (snapshots_ == nullptr) return;
+    snapshots_->Start([this](std::vector<KeptClient>* clients) { return service_->Collect(clients); });
+  }
+  void KeepChannel() {
+    const ChannelPtr now = on_->task.peer->channel();
+    const bool is_new = now != nullptr && (channels_.empty() || channels_.back() != now);
+    if (is_new) channels_.push_back(now);
+  }
+
+  void OpenSnapshots() {
+    Snapshots::Options options;
+    options.folder = folder_;
+    options.every_ns = 3600 * kSecondNs;  // when the test says
+    EXPECT_TRUE(Snapshots::Open(options, PsDef(), &snapshots_).ok());
+  }
+
+  void Snapshot() {
+    if (ended_.empty()) return;  // the server may know no part
+    while (ps_->RunHere() > 0) {
+    }
+    in_snapshot_ = Total();
+    ASSERT_TRUE(snapshots_->Write().ok());
+    has_snapshot_ = true;
+  }
+
+  // What has been answered since the snapshot is lost; what runs is not.
+  void Kill() {
+    if (!has_snapshot_) return;
+    for (; first_young_ < ended_.size(); ++first_young_) {
+      if (ended_[first_young_]->output().flat<float>()(0) > in_snapshot_) ++lost;
+    }
+    ++kills;
+    snapshots_->Stop();
+    // What it has begun ends, and nobody hears of it.
+    on_->world.world.Cut("worker", "ps");
+    while (ps_->RunHere() > 0) {
+    }
+    on_->world.KillPeer();
+    service_.reset();
+    ps_.reset();
+    snapshots_.reset();
+    OpenSnapshots();
+    ASSERT_EQ(snapshots_->state(), on_->state);
+    OpenServer();
+    on_->world.RestartPeer();
+    SetFaults();
+  }
 
   Random random_;
-  const TfRef<tensorflow::Var> total_{new tensorflow::Var(tensorflow::DT_FLOAT)};
-  Task ps_{/*threads=*/0};
-  std::unique_ptr<StarService> service_ = std::make_unique<StarService>(&ps_.env);
+  const Weather weather_;
+  std::string folder_;
+  std::unique_ptr<Snapshots> snapshots_;
+  std::unique_ptr<Task> ps_;
+  std::unique_ptr<StarService> service_;
   std::unique_ptr<StepWorld> on_;
   std::unique_ptr<tensorflow::OpKernel> kernel_;
   std::vector<std::unique_ptr<RunningOp>> ended_;
+  size_t first_young_ = 0;  // of these: the first that the last kill did not see
+  float in_snapshot_ = 0;
+  bool has_snapshot_ = false;
   std::vector<ChannelPtr> channels_;  // that the peer has had: they end here, and not on a thread of TensorFlow's
 };
 
@@ -157,6 +242,29 @@ TEST(LostRuns, AreAppliedOnceWheneverTheConnectionIsReset) {
     ASSERT_EQ(world.Answers().size(), static_cast<size_t>(kRuns));  // no two runs were answered alike
   }
   EXPECT_GT(GlobalCounters().calls_repeated.load(), before + 10 * seeds);
+}
+
+// A server that is killed comes back with what its snapshot has. Each run that has no answer yet is applied once; what
+// is lost is what had been answered, and was younger than the snapshot.
+TEST(LostRuns, AreAppliedOnceByAServerThatIsBackFromItsSnapshot) {
+  const char* wanted = std::getenv("FUSEWIRE_LOST_SEEDS");
+  const uint64_t seeds = wanted == nullptr ? 60 : std::strtoull(wanted, nullptr, 10);
+  int kills = 0;
+  size_t lost = 0;
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    SCOPED_TRACE(seed);
+    constexpr int kRuns = 60;
+    Weather weather;
+    weather.kills = true;
+    LostWorld world(seed, 60 * kSecondNs, weather);
+    world.Train(kRuns);
+    ASSERT_THAT(world.Failed(), testing::IsEmpty());
+    ASSERT_EQ(world.Total(), static_cast<float>(kRuns - static_cast<int>(world.lost)));
+    kills += world.kills;
+    lost += world.lost;
+  }
+  EXPECT_GT(kills, static_cast<int>(seeds) / 2);
+  EXPECT_GT(lost, 0u);
 }
 
 // As before tickets: a lost run is an error, and nobody knows whether it was applied.

@@ -28,12 +28,14 @@ class Task {
  public:
   // Without threads its work is done where RunHere is called: a loopback world is turned by one thread alone, and an
   // answer from another one would turn it too.
-  explicit Task(int threads = 2)
-      : devices_(tensorflow::DeviceFactory::NewDevice("CPU", tensorflow::SessionOptions(), "/job:ps/replica:0/task:0")),
+  // `devices` outlive it; null: it makes its own.
+  explicit Task(int threads = 2, tensorflow::DeviceMgr* devices = nullptr)
+      : own_devices_(
+            tensorflow::DeviceFactory::NewDevice("CPU", tensorflow::SessionOptions(), "/job:ps/replica:0/task:0")),
         threads_(threads),
         pool_(&threads_) {
     env.env = tensorflow::Env::Default();
-    env.device_mgr = &devices_;
+    env.device_mgr = devices != nullptr ? devices : &own_devices_;
     env.compute_pool = &pool_;
     auto no_cache = [](const tensorflow::ServerDef&, tensorflow::WorkerCacheInterface** cache) {
       *cache = nullptr;
@@ -61,7 +63,7 @@ class Task {
   tensorflow::WorkerEnv env;
 
  private:
-  tensorflow::StaticDeviceMgr devices_;
+  tensorflow::StaticDeviceMgr own_devices_;
   TestThreads threads_;
   tensorflow::thread::ThreadPool pool_;
   std::unique_ptr<tensorflow::SessionMgr> sessions_;
