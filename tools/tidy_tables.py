@@ -39,7 +39,7 @@ WINGS = {
             *("star", "star/cut", "star/call", "star/serve", "snapshot", "state"),
             *("fuse", "collective", "receive", "provide", "peer", "profile", "bridge", "heads"),
         ),
-        "threads": ("star/call", "star/serve", "receive", "provide", "peer", "bridge"),
+        "threads": ("star/call", "star/serve", "snapshot", "receive", "provide", "peer", "bridge"),
     },
     "collective": {
         "kernels": (),

@@ -122,9 +122,8 @@ def test_without_a_snapshot_the_step_ends_as_it_did(training, tmp_path):
 
 
 def test_a_server_that_stays_away_ends_the_step_in_time(training, tmp_path):
-    plain = TRAIN.replace("tf1.train.MonitoredTrainingSession(server.target, is_chief=True, hooks=[Sessions()])", "PLAIN")
-    program = plain.replace(
-        "with PLAIN as session:\n",
+    program = TRAIN.replace(
+        "with tf1.train.MonitoredTrainingSession(server.target, is_chief=True, hooks=[Sessions()]) as session:\n",
         "with tf1.Session(server.target) as session:\n    session.run(tf1.global_variables_initializer())\n",
     )
     cluster, servers, worker = training("star_server", program, FUSEWIRE_RECOVERY="3")

@@ -70,6 +70,14 @@ def test_a_dead_task_is_named_even_if_no_task_waits_any_more():
     assert "not asked, as nothing here names their status port: ps:0" in verdict.evidence
 
 
+def test_a_dead_task_that_keeps_snapshots_is_waited_for():
+    waiting = process("worker:0", STEP, operation("call", "worker:0", "ps:1", "its return", 9))
+    verdict = why.judge([silent("ps:1", "dead"), waiting], 2 * S)
+    assert (verdict.cause, verdict.task) == ("silent", "ps:1")
+    assert verdict.sentence.endswith("once it is started again, the steps that wait for it go on.")
+    assert "worker:0 has waited 9.0 s for ps:1 to come back from its snapshot" in verdict.evidence
+
+
 def test_a_restarted_task_is_not_dead():
     verdict = why.judge([silent("ps:1", "dead"), process("ps:1"), process("worker:0", last_s=0.1)], 2 * S)
     assert not verdict.stands

@@ -79,7 +79,15 @@ class Wait:
     age_ns: int
     count: int
 
+    @property
+    def is_for_return(self) -> bool:
+        """The peer keeps snapshots, and is waited for until it is back (peer/peer.cc)."""
+        return (self.kind, self.name) == ("call", "its return")
+
     def __str__(self) -> str:
+        if self.is_for_return:
+            since = seeing.seconds(self.age_ns)
+            return f"{self.task} has waited {since} for {self.peer} to come back from its snapshot"
         others = f" and {self.count - 1} more" if self.count > 1 else ""
         what = {
             "receive": f"the tensor {self.name}{others}",
@@ -133,6 +141,8 @@ def judge(processes: Sequence[Process], longer_ns: float) -> Verdict:
         others = f"{_list(waiting - {task})} wait{_s(waiting - {task})} for it" if waiting - {task} else ""
         how = seeing.how(states[task])
         sentence = f"{task} {how}" + (f", and {others}." if others else ".")
+        if any(wait.is_for_return and wait.peer == task for wait in waits):
+            sentence += " It keeps snapshots: once it is started again, the steps that wait for it go on."
         return verdict(
             True, "silent", task, sentence, [_evidence_of(process) for process in processes if task in process.tasks]
         )

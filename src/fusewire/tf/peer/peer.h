@@ -91,8 +91,8 @@ class Peer : public std::enable_shared_from_this<Peer> {
   // need not wait for its answer.
   bool is_lost();
 
-  // A master of this process has made a session there. As long as it has one, a task that is lost is looked for at once,
-  // so that it is told even if nobody here waits for it: other parameter servers may.
+  // A master of this process has made a session there. As long as it has one, a task that is lost is looked for at
+  // once, so that it is told even if nobody here waits for it: other parameter servers may.
   void KeepSession(const tensorflow::CreateWorkerSessionRequest& request, const SidePtr& side);
   void DropSession(const std::string& session);
   // It may come back with what it had: it is to be told of graphs again.
