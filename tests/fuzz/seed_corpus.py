@@ -498,9 +498,10 @@ def plugin_heads():
     yield "state_frame", b"\x0b" + b"\7\0\0\0\3" + b"crcc" + b"content"
     held = b"\1" + varint_text(b"CPU:0") + b"\0" + varint_text(b"rows") + b"\0"
     yield "state_head", b"\x0b" + held + b"\1" + b"\1\2\5\x08\xa0\1"
+    yield "state_rows", b"\x0b" + b"\3\0\2\xc8\1" + b"rowsrowsrows"
     yield "state_head_many", b"\x0b" + held + b"\3" + b"\1\0\4" * 3
     manifest = b"\x0cfusewire manifest\1" + varint_text(b"ps:3") + varint_text(b"default") + b"\x0c\x87\xad\x4b"
-    file = b"\1" + varint_text(b"CPU:0") + u64(77) + varint_text(b"000000000012.state") + b"\x05" + u64(9)
+    file = b"\1" + varint_text(b"CPU:0") + u64(77) + b"\1" + varint_text(b"000000000012.state") + b"\x0c\x05" + u64(9)
     run = b"\3\1" + varint_text(b"head") + b"\2" + varint_text(b"one") + b"\0"
     yield "manifest", manifest + file + b"\1" + u64(5) + b"\3\1" + run
     yield "manifest_many", manifest + file + b"\x7f" + u64(5) + b"\3\x7f" + run

@@ -182,6 +182,13 @@ void TryState(ConstBytes in) {
     FUSEWIRE_CHECK(frame.bytes <= kStateContentBytesMax);
     (void)Taken(CheckStateFrame(in, frame, in.From(kStateFrameBytes), &crc));
   }
+  std::vector<uint64_t> rows;
+  ConstBytes content;
+  if (Taken(DecodeRows(in, 1000, 4, &rows, &content))) {
+    FUSEWIRE_CHECK(content.size == 4 * rows.size());
+    CheckWithin(content, in);
+    for (uint64_t row : rows) FUSEWIRE_CHECK(row < 1000);
+  }
   HoldingHead head;
   if (!Taken(DecodeHoldingHead(in, &head))) return;
   FUSEWIRE_CHECK(!head.tensors.empty());

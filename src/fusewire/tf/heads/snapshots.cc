@@ -1,6 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/heads/snapshots.h"
 
+#include <utility>
+
 #include "fusewire/wire/wire.h"
 
 namespace fusewire::tf {
@@ -10,7 +12,7 @@ constexpr char kTitleWord[] = "fusewire snapshot";
 constexpr char kManifestWord[] = "fusewire manifest";
 constexpr size_t kCrcBytes = 4;
 // What each takes at least.
-constexpr size_t kRunBytesMin = 4, kClientBytesMin = 10, kDeviceBytesMin = 9;
+constexpr size_t kRunBytesMin = 4, kClientBytesMin = 10, kDeviceBytesMin = 9, kFileBytesMin = 11;
 
 void AppendFixed32(std::string* out, uint32_t value) {
   for (int shift = 0; shift < 32; shift += 8) out->push_back(static_cast<char>(value >> shift));
@@ -83,7 +85,7 @@ Status DecodeStateFrame(ConstBytes in, StateFrame* frame) {
   frame->bytes = ReadFixed32(in);
   const uint8_t kind = in.data[4];
   frame->crc = ReadFixed32(in.From(5));
-  if (kind < static_cast<uint8_t>(StateFrameKind::kTitle) || kind > static_cast<uint8_t>(StateFrameKind::kDrop))
+  if (kind < static_cast<uint8_t>(StateFrameKind::kTitle) || kind > static_cast<uint8_t>(StateFrameKind::kRows))
     return Status::Corrupt("a data file has a frame of no known kind");
   if (frame->bytes > kStateContentBytesMax) return Status::Corrupt("a data file has a frame larger than any");
   frame->kind = static_cast<StateFrameKind>(kind);
@@ -134,6 +136,33 @@ Status DecodeHoldingHead(ConstBytes in, HoldingHead* head) {
   return reader.ok() && reader.done() ? Status::Ok() : Status::Corrupt("the head of a variable is cut off");
 }
 
+void AppendRowNumbers(const uint64_t* rows, size_t count, std::string* out) {
+  AppendVarint(out, count);
+  uint64_t last = 0;
+  for (size_t i = 0; i < count; ++i) AppendVarint(out, rows[i] - std::exchange(last, rows[i]));
+}
+
+Status DecodeRows(ConstBytes in, uint64_t rows_max, uint64_t row_bytes, std::vector<uint64_t>* rows,
+                  ConstBytes* content) {
+  VarReader reader(in);
+  const uint64_t count = reader.Varint();
+  bool is_sane = IsCount(reader, count, 1);
+  rows->clear();
+  if (is_sane) rows->reserve(static_cast<size_t>(count));
+  uint64_t row = 0;
+  for (uint64_t i = 0; is_sane && i < count; ++i) {
+    const uint64_t distance = reader.Varint();
+    is_sane = reader.ok() && distance < rows_max && row + distance < rows_max;
+    row += distance;
+    rows->push_back(row);
+  }
+  *content = reader.left();
+  // Written so that nothing is multiplied: a row may be of any size.
+  is_sane =
+      is_sane && (count == 0 ? content->empty() : content->size % count == 0 && content->size / count == row_bytes);
+  return is_sane ? Status::Ok() : Status::Corrupt("rows of a data file that don't match their variable");
+}
+
 std::string EncodeManifest(const Manifest& manifest) {
   std::string out = kManifestWord;
   out.push_back(static_cast<char>(kManifestVersion));
@@ -146,9 +175,13 @@ std::string EncodeManifest(const Manifest& manifest) {
     AppendText(&out, device);
     AppendFixed64(&out, incarnation);
   }
-  AppendText(&out, manifest.file);
-  AppendVarint(&out, manifest.bytes);
-  AppendFixed64(&out, manifest.crc);
+  AppendVarint(&out, manifest.files.size());
+  for (const StateFile& file : manifest.files) {
+    AppendText(&out, file.name);
+    AppendVarint(&out, file.generation);
+    AppendVarint(&out, file.bytes);
+    AppendFixed64(&out, file.crc);
+  }
   AppendVarint(&out, manifest.clients.size());
   for (const KeptClient& client : manifest.clients) AppendClient(client, &out);
   AppendFixed32(&out, wire::Crc32c(out));
@@ -179,9 +212,17 @@ Status DecodeManifest(ConstBytes in, Manifest* manifest) {
     manifest->devices.emplace_back(std::move(device), reader.Fixed64());
     is_sane = reader.ok();
   }
-  manifest->file = reader.Text().ToString();
-  manifest->bytes = reader.Varint();
-  manifest->crc = static_cast<uint32_t>(reader.Fixed64());
+  const uint64_t files = reader.Varint();
+  is_sane = is_sane && IsCount(reader, files, kFileBytesMin);
+  for (uint64_t i = 0; is_sane && i < files; ++i) {
+    StateFile file;
+    file.name = reader.Text().ToString();
+    file.generation = reader.Varint();
+    file.bytes = reader.Varint();
+    file.crc = static_cast<uint32_t>(reader.Fixed64());
+    is_sane = reader.ok();
+    manifest->files.push_back(std::move(file));
+  }
   const uint64_t clients = reader.Varint();
   is_sane = is_sane && IsCount(reader, clients, kClientBytesMin);
   for (uint64_t i = 0; is_sane && i < clients; ++i) {

@@ -20,10 +20,11 @@ namespace fusewire::tf {
 //   file    := frame*
 //   frame   := bytes:u32 kind:u8 crc:u32 u8[bytes]     crc: CRC-32C of bytes, kind and content, going on from the last
 //                                                      frame's: that of the last frame is the file's
-//   holding := kHead (kPiece)* | kHead (kPiece)* kDrop
+//   holding := kHead (kPiece)* | kHead (kPiece)* kDrop | kPatch (kRows)*
 // The pieces are the contents of the head's tensors, one after the other. kDrop: the holding changed its shape while it
-// was copied; it follows again, or is gone.
-enum class StateFrameKind : uint8_t { kTitle = 1, kHead = 2, kPiece = 3, kDrop = 4 };
+// was copied; it follows again, or is gone. kPatch: a head of what an earlier file has; only these rows are new.
+//   rows    := rows:varint number:varint* content     each number is said as its distance from the one before
+enum class StateFrameKind : uint8_t { kTitle = 1, kHead = 2, kPiece = 3, kDrop = 4, kPatch = 5, kRows = 6 };
 constexpr size_t kStateFrameBytes = 9;
 constexpr uint64_t kStateContentBytesMax = 4 << 20;
 
@@ -58,9 +59,15 @@ struct HoldingHead {
 void AppendHoldingHead(const HoldingHead& head, std::string* out);
 Status DecodeHoldingHead(ConstBytes in, HoldingHead* head);
 
+void AppendRowNumbers(const uint64_t* rows, size_t count, std::string* out);
+// Of a tensor with so many rows, of so many bytes each. *content: one row after the other.
+Status DecodeRows(ConstBytes in, uint64_t rows_max, uint64_t row_bytes, std::vector<uint64_t>* rows,
+                  ConstBytes* content);
+
 // ---- a manifest ----
 //   manifest := "fusewire manifest" version:u8 task:text cluster:text generation:varint written_ms:varint
-//               devices:varint (name:text incarnation:u64)* file:text bytes:varint crc:u64
+//               devices:varint (name:text incarnation:u64)*
+//               files:varint (name:text generation:varint bytes:varint crc:u64)*
 //               clients:varint (client:u64 open:varint runs:varint run*)*
 //               crc:u32 of all before
 //   run      := number:varint is_kept:u8 head:text segments:varint text*
@@ -80,14 +87,20 @@ struct KeptClient {
   std::vector<KeptRun> runs;
 };
 
+// A data file. The first of a manifest has all that the task held, each later one what was written since.
+struct StateFile {
+  std::string name;  // in the folder
+  uint64_t generation = 0;
+  uint64_t bytes = 0;
+  uint32_t crc = 0;
+};
+
 struct Manifest {
   std::string task, cluster;
   uint64_t generation = 0;
   uint64_t written_ms = 0;                                // since 1970
   std::vector<std::pair<std::string, uint64_t>> devices;  // "CPU:0" and its incarnation
-  std::string file;                                       // its name in the folder
-  uint64_t bytes = 0;
-  uint32_t crc = 0;
+  std::vector<StateFile> files;
   std::vector<KeptClient> clients;
 };
 std::string EncodeManifest(const Manifest& manifest);

@@ -15,9 +15,7 @@ Manifest SomeManifest() {
   manifest.generation = 12;
   manifest.written_ms = 1234567;
   manifest.devices = {{"CPU:0", 77}, {"CPU:1", 78}};
-  manifest.file = "000000000012.state";
-  manifest.bytes = 1 << 20;
-  manifest.crc = 0xfedcba98;
+  manifest.files = {{"000000000010.state", 10, 1 << 20, 0xfedcba98}, {"000000000012.state", 12, 77, 5}};
   manifest.clients = {{5, 3, {{3, true, "head", {"one", ""}}, {4, false, "", {}}}}, {6, 1, {}}};
   return manifest;
 }
@@ -31,9 +29,12 @@ TEST(SnapshotHeads, AManifestIsReadAsItWasWritten) {
   EXPECT_EQ(read.generation, 12u);
   EXPECT_EQ(read.written_ms, 1234567u);
   EXPECT_EQ(read.devices, manifest.devices);
-  EXPECT_EQ(read.file, manifest.file);
-  EXPECT_EQ(read.bytes, manifest.bytes);
-  EXPECT_EQ(read.crc, manifest.crc);
+  ASSERT_EQ(read.files.size(), 2u);
+  EXPECT_EQ(read.files[0].name, "000000000010.state");
+  EXPECT_EQ(read.files[0].generation, 10u);
+  EXPECT_EQ(read.files[0].bytes, 1u << 20);
+  EXPECT_EQ(read.files[0].crc, 0xfedcba98u);
+  EXPECT_EQ(read.files[1].name, "000000000012.state");
   ASSERT_EQ(read.clients.size(), 2u);
   EXPECT_EQ(read.clients[0].client, 5u);
   EXPECT_EQ(read.clients[0].open, 3u);
@@ -85,6 +86,22 @@ TEST(SnapshotHeads, AHeadOfAVariableIsReadAsItWasWrittenOrRefused) {
     HoldingHead cut;
     EXPECT_FALSE(DecodeHoldingHead(ConstBytes(whole.data(), bytes), &cut).ok()) << bytes;
   }
+}
+
+TEST(SnapshotHeads, RowsAreReadAsTheyWereWrittenOrRefused) {
+  const std::vector<uint64_t> written = {0, 3, 4, 999};
+  std::string whole;
+  AppendRowNumbers(written.data(), written.size(), &whole);
+  whole += "aabbccdd";
+  std::vector<uint64_t> rows;
+  ConstBytes content;
+  ASSERT_TRUE(DecodeRows(whole, 1000, 2, &rows, &content).ok());
+  EXPECT_EQ(rows, written);
+  EXPECT_EQ(content.ToString(), "aabbccdd");
+  EXPECT_FALSE(DecodeRows(whole, 999, 2, &rows, &content).ok());
+  EXPECT_FALSE(DecodeRows(whole, 1000, 3, &rows, &content).ok());
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes)
+    EXPECT_FALSE(DecodeRows(ConstBytes(whole.data(), bytes), 1000, 2, &rows, &content).ok()) << bytes;
 }
 
 TEST(SnapshotHeads, AFrameIsCheckedTogetherWithAllBefore) {

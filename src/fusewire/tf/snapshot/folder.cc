@@ -14,14 +14,14 @@
 namespace fusewire::tf {
 namespace {
 
-constexpr const char* kManifest = ".manifest";
+constexpr const char *kManifest = ".manifest", *kState = ".state";
 
 // False: it is no file of ours.
 bool GenerationOf(absl::string_view file, uint64_t* generation) {
   const size_t dot = file.find('.');
   if (dot == absl::string_view::npos) return false;
   const absl::string_view ending = file.substr(dot);
-  const bool is_ours = ending == ".state" || ending == kManifest || ending == ".manifest.new";
+  const bool is_ours = ending == kState || ending == kManifest || ending == ".manifest.new";
   return is_ours && absl::SimpleAtoi(file.substr(0, dot), generation);
 }
 
@@ -72,14 +72,24 @@ TfStatus SnapshotFolder::WriteManifest(const Manifest& manifest) const {
   return env_->RenameFile(written, path);
 }
 
-void SnapshotFolder::KeepOnly(const std::set<uint64_t>& generations) const {
+void SnapshotFolder::DropAfter(uint64_t generation) const {
+  Drop([generation](const std::string&, uint64_t of_file) { return of_file > generation; });
+}
+
+void SnapshotFolder::KeepOnly(const std::set<uint64_t>& manifests, const std::set<uint64_t>& states) const {
+  Drop([&](const std::string& file, uint64_t of_file) {
+    return (absl::EndsWith(file, kState) ? states : manifests).count(of_file) == 0;
+  });
+}
+
+void SnapshotFolder::Drop(const std::function<bool(const std::string& file, uint64_t generation)>& is_unwanted) const {
   std::vector<std::string> files;
   if (!env_->GetChildren(path_, &files).ok()) return;
   // Manifests first: a snapshot is not complete without its data.
   std::sort(files.begin(), files.end());
   for (const std::string& file : files) {
     uint64_t generation = 0;
-    if (GenerationOf(file, &generation) && generations.count(generation) == 0)
+    if (GenerationOf(file, &generation) && is_unwanted(file, generation))
       env_->DeleteFile(tensorflow::io::JoinPath(path_, file)).IgnoreError();
   }
 }

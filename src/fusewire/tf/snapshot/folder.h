@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -27,11 +28,14 @@ class SnapshotFolder {
   TfStatus ReadManifest(uint64_t generation, Manifest* manifest) const;
   // Completes the snapshot.
   TfStatus WriteManifest(const Manifest& manifest) const;
-  // Removes all files of other generations. What can't be removed stays.
-  void KeepOnly(const std::set<uint64_t>& generations) const;
+  // Removes all files of later ones.
+  void DropAfter(uint64_t generation) const;
+  // Removes all other manifests and data files. What can't be removed stays.
+  void KeepOnly(const std::set<uint64_t>& manifests, const std::set<uint64_t>& states) const;
 
  private:
   std::string PathOf(uint64_t generation, const char* ending) const;
+  void Drop(const std::function<bool(const std::string& file, uint64_t generation)>& is_unwanted) const;
 
   tensorflow::Env* const env_;
   const std::string path_;

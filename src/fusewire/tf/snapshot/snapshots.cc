@@ -10,13 +10,14 @@
 
 #include "fusewire/base/clock.h"
 #include "fusewire/tf/peer/marks.h"
-#include "fusewire/tf/snapshot/state_file.h"
 #include "fusewire/tf/state/devices.h"
 
 namespace fusewire::tf {
 namespace {
 
-constexpr size_t kGenerationsMax = 2;
+// The newest, the one before, and the last whose files are others: one damaged file does not end all of them.
+constexpr size_t kManifestsMax = 3;
+constexpr size_t kFilesMax = 64;  // of one manifest: so many are read at a restart
 constexpr int64_t kWarnEveryNs = 60 * kSecondNs;
 constexpr double kMiB = 1 << 20;
 
@@ -61,6 +62,13 @@ Mutex& OneCopies() {
   return *mutex;
 }
 
+// It is time for a copy of everything: reading what was written since takes longer than that.
+bool IsLong(const std::vector<StateFile>& files) {
+  uint64_t bytes = 0;
+  for (size_t i = 1; i < files.size(); ++i) bytes += files[i].bytes;
+  return files.empty() || files.size() >= kFilesMax || bytes > files[0].bytes;
+}
+
 std::string ShownPath(const std::string& path) { return absl::StrCat("\"", path, "\""); }
 
 }  // namespace
@@ -90,16 +98,11 @@ TfStatus Snapshots::Open(Options options, const tensorflow::ServerDef& def, std:
 // The newest that can be read. Without any, the task begins with nothing.
 void Snapshots::Restore(const tensorflow::ServerDef& def) {
   std::vector<uint64_t> generations;
-  TfStatus failed = folder_.List(&generations, &last_);
-  if (generations.size() > kGenerationsMax) generations.resize(kGenerationsMax);
+  TfStatus failed = folder_.List(&generations, &written_.last);
+  if (generations.size() > kManifestsMax) generations.resize(kManifestsMax);
   for (uint64_t generation : generations) {
     TfStatus restored = RestoreFrom(generation, def);
-    if (restored.ok()) {
-      // One that can't be read does not count among the two that are kept.
-      folder_.KeepOnly(
-          std::set<uint64_t>(std::find(generations.begin(), generations.end(), generation), generations.end()));
-      return;
-    }
+    if (restored.ok()) return;
     devices_ = nullptr;
     inventory_.Clear();
     clients_.clear();
@@ -124,17 +127,22 @@ TfStatus Snapshots::RestoreFrom(uint64_t generation, const tensorflow::ServerDef
     return absl::InvalidArgumentError(absl::StrCat("it is a snapshot of the cluster \"", manifest.cluster,
                                                    "\", and this is \"", options_.cluster, "\""));
   }
-  std::vector<Held> state;
-  TF_RETURN_IF_ERROR(ReadState(tensorflow::Env::Default(), folder_.StatePath(generation), manifest, &state));
-  TF_RETURN_IF_ERROR(MakeDevices(def, Incarnations(manifest.devices.begin(), manifest.devices.end()), &devices_));
-  for (Held& held : state) {
-    tensorflow::Device* device = nullptr;
-    TF_RETURN_IF_ERROR(devices_->LookupDevice(held.holding.device, &device));
-    TfStatus restored = RestoreHolding(device, held.holding, std::move(held.tensors));
-    if (!restored.ok()) return TfStatus(restored.code(), absl::StrCat(held.holding.name, ": ", restored.message()));
-    inventory_.Add(std::move(held.holding));
+  HeldState state;
+  uint64_t bytes = 0;
+  for (const StateFile& file : manifest.files) {
+    bytes += file.bytes;
+    TF_RETURN_IF_ERROR(ReadState(tensorflow::Env::Default(), folder_.StatePath(file.generation), task_, file, &state));
   }
-  complete_ = generation;
+  TF_RETURN_IF_ERROR(MakeDevices(def, Incarnations(manifest.devices.begin(), manifest.devices.end()), &devices_));
+  for (auto& [holding, tensors] : state) {
+    tensorflow::Device* device = nullptr;
+    TF_RETURN_IF_ERROR(devices_->LookupDevice(holding.device, &device));
+    TfStatus restored = RestoreHolding(device, holding, std::move(tensors));
+    if (!restored.ok()) return TfStatus(restored.code(), absl::StrCat(holding.name, ": ", restored.message()));
+    inventory_.Add(holding);
+  }
+  written_.last_chain = Chain{manifest.files, generation, 0};
+  folder_.DropAfter(generation);  // newer ones can't be read
   clients_ = std::move(manifest.clients);
   AllAges().Set(this, manifest.written_ms);
   GlobalCounters().Add(&Counters::snapshots_restored);
@@ -142,14 +150,13 @@ TfStatus Snapshots::RestoreFrom(uint64_t generation, const tensorflow::ServerDef
       kWarn,
       "%s: it goes on with %zu variables and tables (%.1f MiB) of its snapshot %llu, which is %.1f s old; what "
       "it was given later is lost; reading took %.2f s",
-      task_.c_str(), state.size(), static_cast<double>(manifest.bytes) / kMiB,
-      static_cast<unsigned long long>(generation),
+      task_.c_str(), state.size(), static_cast<double>(bytes) / kMiB, static_cast<unsigned long long>(generation),
       static_cast<double>(static_cast<int64_t>(WallMs() - manifest.written_ms)) / 1000, SecondsSince(begun_ns));
   return TfStatus();
 }
 
-void Snapshots::Learn(const tensorflow::GraphDef& graph) {
-  if (inventory_.Learn(graph)) SayObstacle();
+void Snapshots::Learn(const tensorflow::GraphDef& graph, bool is_marked) {
+  if (inventory_.Learn(graph, is_marked)) SayObstacle();
 }
 
 void Snapshots::GiveUp(const std::string& obstacle) {
@@ -196,7 +203,7 @@ void Snapshots::Work() {
     Round();
   }
   // A restart has to be as without snapshots.
-  folder_.KeepOnly({});
+  folder_.KeepOnly({}, {});
 }
 
 void Snapshots::Round() {
@@ -219,52 +226,87 @@ TfStatus Snapshots::Write() {
   Manifest manifest;
   manifest.task = task_;
   manifest.cluster = options_.cluster;
+  manifest.generation = ++written_.last;
   manifest.written_ms = WallMs();  // what was written before is in it
   for (const auto& [device, incarnation] : IncarnationsOf(*devices_))
     manifest.devices.emplace_back(device, incarnation);
-  uint64_t holdings = 0;
-  TF_RETURN_IF_ERROR(CopyState(&manifest, &holdings));
-  if (holdings == 0) return TfStatus();
+  // Two copies of everything at least, so that one damaged file does not end all.
+  const bool is_alone = written_.last_chain.files.empty();
+  if (!written_.must_copy_all && !is_alone && !IsLong(written_.chain.files)) manifest.files = written_.chain.files;
+  const size_t files_before = manifest.files.size();
+  // Until this one is complete: it takes marks of what may be in no other.
+  written_.must_copy_all = true;
+  TF_RETURN_IF_ERROR(CopyState(&manifest));
+  if (manifest.files.empty()) return TfStatus();
   if (collect_ != nullptr) TF_RETURN_IF_ERROR(collect_(&manifest.clients));
   if (!inventory_.obstacle().empty()) return TfStatus();
   TF_RETURN_IF_ERROR(folder_.WriteManifest(manifest));
-  const bool is_first = complete_ == 0;
-  folder_.KeepOnly({manifest.generation, std::exchange(complete_, manifest.generation)});
+  const bool is_first = written_.chain.files.empty();
+  written_.must_copy_all = false;
+  Keep(manifest, /*is_new_chain=*/files_before == 0);
   AllAges().Set(this, manifest.written_ms);
   GlobalCounters().Add(&Counters::snapshots_written);
-  GlobalCounters().Add(&Counters::snapshot_bytes, manifest.bytes);
+  if (manifest.files.size() > files_before)
+    GlobalCounters().Add(&Counters::snapshot_bytes, manifest.files.back().bytes);
   if (is_first) {
-    FUSEWIRE_LOG(kInfo, "%s: its first snapshot has %llu variables and tables (%.1f MiB), and took %.2f s",
-                 task_.c_str(), static_cast<unsigned long long>(holdings), static_cast<double>(manifest.bytes) / kMiB,
-                 SecondsSince(begun_ns));
+    FUSEWIRE_LOG(kInfo, "%s: its first snapshot has %.1f MiB, and took %.2f s", task_.c_str(),
+                 static_cast<double>(manifest.files.back().bytes) / kMiB, SecondsSince(begun_ns));
   }
   return TfStatus();
 }
 
-TfStatus Snapshots::CopyState(Manifest* manifest, uint64_t* holdings) {
-  const std::vector<Holding> known = inventory_.holdings();
-  if (known.empty()) return TfStatus();
+void Snapshots::Keep(const Manifest& manifest, bool is_new_chain) {
+  Chain& chain = written_.chain;
+  if (is_new_chain && !chain.files.empty()) written_.last_chain = chain;
+  chain = Chain{manifest.files, manifest.generation, is_new_chain ? 0 : chain.newest};
+  std::set<uint64_t> files;
+  for (const Chain* kept : {&written_.chain, &written_.last_chain}) {
+    for (const StateFile& file : kept->files) files.insert(file.generation);
+  }
+  folder_.KeepOnly({chain.newest, chain.before, written_.last_chain.newest}, files);
+}
+
+TfStatus Snapshots::CopyState(Manifest* manifest) {
+  const bool is_full = manifest->files.empty();
   TF_RETURN_IF_ERROR(folder_.Make());
-  manifest->generation = ++last_;
-  const std::string path = folder_.StatePath(manifest->generation);
-  manifest->file = std::string(tensorflow::io::Basename(path));
+  StateFile file;
+  file.generation = manifest->generation;
+  const std::string path = folder_.StatePath(file.generation);
+  file.name = std::string(tensorflow::io::Basename(path));
   std::unique_ptr<StateWriter> writer;
   TF_RETURN_IF_ERROR(
-      StateWriter::Create(tensorflow::Env::Default(), path, EncodeTitle(task_, manifest->generation), &writer));
-  TfStatus copied;
-  for (const Holding& holding : known) {
-    tensorflow::Device* device = nullptr;
-    bool has_value = false;
-    copied = devices_->LookupDevice(holding.device, &device);
-    if (copied.ok()) copied = writer->Add(device, holding, &has_value);
-    if (!copied.ok()) break;
-    if (has_value) ++*holdings;
-  }
+      StateWriter::Create(tensorflow::Env::Default(), path, EncodeTitle(task_, file.generation), &writer));
+  uint64_t count = 0;
+  TfStatus copied = CopyTo(writer.get(), is_full, &count);
   if (copied.ok()) copied = writer->Close();
-  manifest->bytes = writer->bytes();
-  manifest->crc = writer->crc();
-  if (!copied.ok() || *holdings == 0) tensorflow::Env::Default()->DeleteFile(path).IgnoreError();
+  file.bytes = writer->bytes();
+  file.crc = writer->crc();
+  if (!copied.ok() || count == 0) {
+    tensorflow::Env::Default()->DeleteFile(path).IgnoreError();
+  } else {
+    manifest->files.push_back(std::move(file));
+  }
   return copied;
+}
+
+TfStatus Snapshots::CopyTo(StateWriter* writer, bool is_full, uint64_t* copied) {
+  for (const auto& [holding, marks] : inventory_.holdings()) {
+    // Before the copy: what is written during it is copied next time.
+    const WriteMarks::Taken taken = marks->Take();
+    if (!is_full && taken.empty()) continue;
+    tensorflow::Device* device = nullptr;
+    TF_RETURN_IF_ERROR(devices_->LookupDevice(holding.device, &device));
+    StateWriter::Added added;
+    if (is_full || taken.is_whole) {
+      TF_RETURN_IF_ERROR(writer->Add(device, holding, &added));
+    } else {
+      TF_RETURN_IF_ERROR(writer->AddRows(device, holding, taken.rows, &added));
+    }
+    if (added.has_value) ++*copied;
+    if (!added.has_value) marks->Whole();  // no file has it
+    if (added.rows > 0) marks->SetRows(added.rows);
+  }
+  return TfStatus();
 }
 
 }  // namespace fusewire::tf

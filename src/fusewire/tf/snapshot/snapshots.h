@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The snapshots of one task: its devices, with what the newest snapshot says they hold, and a thread that writes the
-// next ones while steps run. docs/elastic.md says what is promised.
+// next ones while steps run: now and then all of it, otherwise what was written since. docs/elastic.md says what is
+// promised.
 // Home: any thread. Owns: the devices, and the thread. Fails: Open, only if TensorFlow can't make devices; a snapshot
 // that can't be read or written is logged.
 #pragma once
@@ -20,6 +21,7 @@
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/heads/snapshots.h"
 #include "fusewire/tf/snapshot/folder.h"
+#include "fusewire/tf/snapshot/state_file.h"
 #include "fusewire/tf/state/inventory.h"
 
 namespace fusewire::tf {
@@ -42,8 +44,10 @@ class Snapshots {
   // Of the restored snapshot.
   const std::vector<KeptClient>& clients() const { return clients_; }
 
-  // Any thread. The task will run this graph: what it holds is in the next snapshot.
-  void Learn(const tensorflow::GraphDef& graph);
+  // Any thread. The task will run this graph: what it holds is in the next snapshot. `is_marked`: who runs it marks in
+  // the inventory what it has written.
+  void Learn(const tensorflow::GraphDef& graph, bool is_marked);
+  Inventory& inventory() { return inventory_; }
   // Any thread. It holds what can't be kept: its snapshots end.
   void GiveUp(const std::string& obstacle);
 
@@ -63,7 +67,10 @@ class Snapshots {
   void SayObstacle();
   void Work();
   void Round();
-  TfStatus CopyState(Manifest* manifest, uint64_t* holdings);
+  // Adds the file, if there is anything to copy. Without files in the manifest: all that the task holds.
+  TfStatus CopyState(Manifest* manifest);
+  TfStatus CopyTo(StateWriter* writer, bool is_full, uint64_t* copied);
+  void Keep(const Manifest& manifest, bool is_new_chain);
 
   const Options options_;
   const std::string task_;  // "ps:3"
@@ -72,9 +79,17 @@ class Snapshots {
   std::vector<KeptClient> clients_;
   Inventory inventory_;
   Collect collect_;
-  // Of the thread.
-  uint64_t last_ = 0;      // the highest generation of any file
-  uint64_t complete_ = 0;  // the newest that can be restored; 0: none
+  // Manifests whose files begin with the same copy of everything.
+  struct Chain {
+    std::vector<StateFile> files;  // the newest one's; empty: there is none
+    uint64_t newest = 0, before = 0;
+  };
+  struct Written {
+    uint64_t last = 0;  // the highest generation of any file
+    Chain chain, last_chain;
+    bool must_copy_all = true;
+  };
+  Written written_;  // of the thread
   LogLimiter warnings_;
 
   Mutex mutex_;

@@ -7,7 +7,10 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,6 +19,7 @@
 #include <tensorflow/core/common_runtime/device_factory.h>
 #include <tensorflow/core/framework/resource_mgr.h>
 #include <tensorflow/core/framework/resource_var.h>
+#include <tensorflow/core/framework/tensor_util.h>
 #include <tensorflow/core/public/session_options.h>
 #include "fusewire/base/clock.h"
 #include "fusewire/base/log.h"
@@ -95,32 +99,31 @@ class StateFileTest : public testing::Test {
  protected:
   StateFileTest()
       : device_(tensorflow::DeviceFactory::NewDevice("CPU", tensorflow::SessionOptions(), "/job:ps/replica:0/task:3")) {
-    manifest_.task = "ps:3";
-    manifest_.generation = 1;
+    file_.generation = 1;
   }
   void Write(const std::vector<Holding>& holdings) {
     std::unique_ptr<StateWriter> writer;
     ASSERT_TRUE(StateWriter::Create(Env(), Path(), EncodeTitle("ps:3", 1), &writer).ok());
     for (const Holding& holding : holdings) {
-      bool has_value = false;
-      TfStatus added = writer->Add(device_.get(), holding, &has_value);
-      EXPECT_TRUE(added.ok()) << added;
-      EXPECT_EQ(has_value, holding.name != "none");
+      StateWriter::Added added;
+      TfStatus status = writer->Add(device_.get(), holding, &added);
+      EXPECT_TRUE(status.ok()) << status;
+      EXPECT_EQ(added.has_value, holding.name != "none");
     }
     ASSERT_TRUE(writer->Close().ok());
-    manifest_.bytes = writer->bytes();
-    manifest_.crc = writer->crc();
+    file_.bytes = writer->bytes();
+    file_.crc = writer->crc();
   }
-  TfStatus Read(std::vector<Held>* held) { return ReadState(Env(), Path(), manifest_, held); }
+  TfStatus Read(HeldState* state) { return ReadState(Env(), Path(), "ps:3", file_, state); }
   // A file of these frames.
   void WriteFrames(const std::vector<std::pair<StateFrameKind, std::string>>& frames) {
     std::string file;
-    manifest_.crc = 0;
+    file_.crc = 0;
     for (const auto& [kind, content] : frames) {
-      AppendStateFrame(kind, content, &manifest_.crc, &file);
+      AppendStateFrame(kind, content, &file_.crc, &file);
       file += content;
     }
-    manifest_.bytes = file.size();
+    file_.bytes = file.size();
     WriteAll(Path(), file);
   }
   static std::string HeadOf(const std::string& name, uint64_t elements) {
@@ -139,27 +142,26 @@ class StateFileTest : public testing::Test {
 
   TemporaryFolder folder_;
   std::unique_ptr<tensorflow::Device> device_;
-  Manifest manifest_;
+  StateFile file_;
 };
 
 TEST_F(StateFileTest, HoldsWhatWasThere) {
   ASSERT_TRUE(RestoreHolding(device_.get(), VariableOf("large"), {Filled(1 << 20, 3)}).ok());  // several pieces
   ASSERT_TRUE(RestoreHolding(device_.get(), VariableOf("small"), {Filled(0, 0)}).ok());
   Write({VariableOf("large"), VariableOf("none"), VariableOf("small")});
-  std::vector<Held> held;
+  HeldState held;
   TfStatus read = Read(&held);
   ASSERT_TRUE(read.ok()) << read;
   ASSERT_EQ(held.size(), 2u);
-  EXPECT_EQ(held[0].holding.name, "large");
-  EXPECT_EQ(held[0].tensors[0].flat<float>()((1 << 20) - 1), 3);
-  EXPECT_EQ(held[1].tensors[0].NumElements(), 0);
+  EXPECT_EQ(held[VariableOf("large")][0].flat<float>()((1 << 20) - 1), 3);
+  EXPECT_EQ(held[VariableOf("small")][0].NumElements(), 0);
 }
 
 TEST_F(StateFileTest, IsRefusedWhenCutOffAtAnyByteOrWithAnyBitChanged) {
   ASSERT_TRUE(RestoreHolding(device_.get(), VariableOf("rows"), {Filled(9, 1)}).ok());
   Write({VariableOf("rows")});
   const std::string whole = ReadAll(Path());
-  std::vector<Held> held;
+  HeldState held;
   ASSERT_TRUE(Read(&held).ok());
   for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
     WriteAll(Path(), whole.substr(0, bytes));
@@ -175,9 +177,9 @@ TEST_F(StateFileTest, IsRefusedWhenCutOffAtAnyByteOrWithAnyBitChanged) {
 
 TEST_F(StateFileTest, OfAnotherTaskOrGenerationIsRefused) {
   Write({VariableOf("none")});
-  std::vector<Held> held;
+  HeldState held;
   ASSERT_TRUE(Read(&held).ok());
-  manifest_.generation = 2;
+  file_.generation = 2;
   EXPECT_FALSE(Read(&held).ok());
 }
 
@@ -189,18 +191,18 @@ TEST_F(StateFileTest, OneThatWasDroppedIsNotThere) {
                {StateFrameKind::kDrop, ""},
                {StateFrameKind::kHead, HeadOf("rows", 1)},
                {StateFrameKind::kPiece, four}});
-  std::vector<Held> held;
+  HeldState held;
   TfStatus read = Read(&held);
   ASSERT_TRUE(read.ok()) << read;
   ASSERT_EQ(held.size(), 1u);
-  EXPECT_EQ(held[0].tensors[0].NumElements(), 1);
+  EXPECT_EQ(held[VariableOf("rows")][0].NumElements(), 1);
 }
 
 TEST_F(StateFileTest, WithFramesInAnotherOrderIsRefused) {
   const std::string title = EncodeTitle("ps:3", 1), four(4, '\0');
   const std::pair<StateFrameKind, std::string> begin{StateFrameKind::kTitle, title},
       head{StateFrameKind::kHead, HeadOf("rows", 1)}, piece{StateFrameKind::kPiece, four};
-  std::vector<Held> held;
+  HeldState held;
   WriteFrames({begin, head, piece});
   EXPECT_TRUE(Read(&held).ok());
   for (const auto& frames : std::vector<std::vector<std::pair<StateFrameKind, std::string>>>{
@@ -234,6 +236,41 @@ class SnapshotsTest : public testing::Test {
     tensorflow::ResourceMgr* resources = snapshots->devices()->HostCPU()->resource_manager();
     resources->Delete<tensorflow::Var>("ps", name).IgnoreError();
     EXPECT_TRUE(RestoreHolding(snapshots->devices()->HostCPU(), VariableOf(name), {Filled(3, value)}).ok());
+    snapshots->inventory().MarkAll();
+  }
+  // A variable of rows; each number of these rows becomes `value`, as a sparse update makes it.
+  static void SetRows(Snapshots* snapshots, const std::vector<int64_t>& rows, float value) {
+    tensorflow::Var* found = nullptr;
+    tensorflow::ResourceMgr* resources = snapshots->devices()->HostCPU()->resource_manager();
+    ASSERT_TRUE(resources->Lookup<tensorflow::Var>("ps", "rows", &found).ok());
+    TfRef<tensorflow::Var> variable(found);
+    for (int64_t row : rows) variable->tensor()->flat_outer_dims<float>().chip<0>(row).setConstant(value);
+    Tensor indices(tensorflow::DT_INT64, TensorShape({static_cast<int64_t>(rows.size())}));
+    std::copy(rows.begin(), rows.end(), indices.flat<int64_t>().data());
+    snapshots->inventory().MarksOf(VariableOf("rows"))->Rows(indices);
+  }
+  static Tensor TheRows(Snapshots* snapshots) {
+    tensorflow::Var* found = nullptr;
+    tensorflow::ResourceMgr* resources = snapshots->devices()->HostCPU()->resource_manager();
+    if (!resources->Lookup<tensorflow::Var>("ps", "rows", &found).ok()) return Tensor();
+    TfRef<tensorflow::Var> variable(found);
+    return tensorflow::tensor::DeepCopy(*variable->tensor());
+  }
+  void ExpectRestored(const Tensor& rows) {
+    const Tensor restored = TheRows(Open().get());
+    ASSERT_EQ(restored.shape(), rows.shape());
+    EXPECT_EQ(restored.tensor_data(), rows.tensor_data());
+  }
+  // It holds 1000 rows of 4 numbers, which were copied, and have marks.
+  std::unique_ptr<Snapshots> OpenWithRows() {
+    auto snapshots = Open();
+    snapshots->Learn(GraphOf({"rows"}), true);
+    Tensor zeros(tensorflow::DT_FLOAT, TensorShape({1000, 4}));
+    zeros.flat<float>().setZero();
+    EXPECT_TRUE(RestoreHolding(snapshots->devices()->HostCPU(), VariableOf("rows"), {std::move(zeros)}).ok());
+    Write(snapshots.get());
+    Write(snapshots.get());  // two copies of everything
+    return snapshots;
   }
   // 0: it is not there.
   static float Get(Snapshots* snapshots, const std::string& name) {
@@ -250,7 +287,7 @@ class SnapshotsTest : public testing::Test {
   // A task that has written 1, and then 2. Returns its state's number.
   uint64_t WriteTwo() {
     auto snapshots = Open();
-    snapshots->Learn(GraphOf({"rows", "later"}));
+    snapshots->Learn(GraphOf({"rows", "later"}), true);
     for (float value : {1, 2}) {
       Set(snapshots.get(), "rows", value);
       Write(snapshots.get());
@@ -289,19 +326,118 @@ TEST_F(SnapshotsTest, ATaskGoesOnWithItsVariablesAndItsIncarnation) {
 TEST_F(SnapshotsTest, WithoutASnapshotItIsAnotherState) {
   const auto first = Open(), second = Open();
   EXPECT_NE(first->state(), second->state());
-  first->Learn(GraphOf({"rows"}));
+  first->Learn(GraphOf({"rows"}), true);
   Write(first.get());  // it holds nothing yet
   EXPECT_EQ(Files(), 0u);
 }
 
-TEST_F(SnapshotsTest, TwoGenerationsAreKept) {
+TEST_F(SnapshotsTest, WithoutWritesNoDataFileIsWritten) {
   auto snapshots = Open();
-  snapshots->Learn(GraphOf({"rows"}));
+  snapshots->Learn(GraphOf({"rows"}), true);
   Set(snapshots.get(), "rows", 1);
   for (int turn = 0; turn < 5; ++turn) Write(snapshots.get());
-  EXPECT_EQ(Files(), 4u);
+  EXPECT_EQ(Files(), 5u);
   EXPECT_TRUE(fs::exists(File(5, ".manifest")));
-  EXPECT_TRUE(fs::exists(File(4, ".state")));
+  EXPECT_TRUE(fs::exists(File(4, ".manifest")));
+  EXPECT_TRUE(fs::exists(File(2, ".state")));
+  EXPECT_TRUE(fs::exists(File(1, ".manifest")));
+  EXPECT_TRUE(fs::exists(File(1, ".state")));
+  EXPECT_EQ(Get(Open().get(), "rows"), 1);
+}
+
+TEST_F(SnapshotsTest, OfSparseUpdatesOnlyTheirRowsAreWritten) {
+  auto snapshots = OpenWithRows();
+  SetRows(snapshots.get(), {3, 999, 3, 64}, 7);
+  Write(snapshots.get());
+  EXPECT_LT(fs::file_size(File(3, ".state")), 300u);
+  EXPECT_GT(fs::file_size(File(2, ".state")), 16000u);
+  SetRows(snapshots.get(), {0, 3}, 8);
+  Write(snapshots.get());
+  ExpectRestored(TheRows(snapshots.get()));
+}
+
+TEST_F(SnapshotsTest, RowsThatAWriterMarksBeforeTheyAreCountedAreAWholeVariable) {
+  auto snapshots = OpenWithRows();
+  SetRows(snapshots.get(), {3}, 7);
+  snapshots->inventory().MarksOf(VariableOf("rows"))->Whole();
+  Write(snapshots.get());
+  EXPECT_GT(fs::file_size(File(3, ".state")), 16000u);
+  SetRows(snapshots.get(), {4}, 7);
+  Tensor out_of_range(int64_t{5000});
+  snapshots->inventory().MarksOf(VariableOf("rows"))->Rows(out_of_range);
+  Write(snapshots.get());
+  EXPECT_GT(fs::file_size(File(4, ".state")), 16000u);
+  ExpectRestored(TheRows(snapshots.get()));
+}
+
+TEST_F(SnapshotsTest, AVariableOfAnotherShapeIsWrittenWhole) {
+  auto snapshots = OpenWithRows();
+  SetRows(snapshots.get(), {3}, 7);
+  Set(snapshots.get(), "rows", 5);  // three numbers now
+  Write(snapshots.get());
+  Tensor indices(int64_t{1});
+  snapshots->inventory().MarksOf(VariableOf("rows"))->Rows(indices);
+  Write(snapshots.get());
+  ExpectRestored(TheRows(snapshots.get()));
+}
+
+TEST_F(SnapshotsTest, OneThatFailedIsFollowedByACopyOfEverything) {
+  auto snapshots = OpenWithRows();
+  SetRows(snapshots.get(), {3}, 7);
+  fs::create_symlink("/dev/full", File(3, ".state"));
+  EXPECT_FALSE(snapshots->Write().ok());
+  Write(snapshots.get());
+  EXPECT_GT(fs::file_size(File(4, ".state")), 16000u);
+  ExpectRestored(TheRows(snapshots.get()));
+}
+
+TEST_F(SnapshotsTest, WhenIncrementsExceedTheStateEverythingIsCopiedAgain) {
+  auto snapshots = OpenWithRows();
+  std::vector<int64_t> rows(400);
+  std::iota(rows.begin(), rows.end(), 0);
+  for (int turn = 3; turn <= 6; ++turn) {
+    SetRows(snapshots.get(), rows, static_cast<float>(turn));
+    Write(snapshots.get());
+  }
+  // 400 rows three times exceed 1000.
+  EXPECT_LT(fs::file_size(File(5, ".state")), 8000u);
+  EXPECT_GT(fs::file_size(File(6, ".state")), 16000u);
+  EXPECT_EQ(Files(), 7u);  // manifests 5 and 6, and the data files from 2 on
+  Damage(File(6, ".state"));
+  auto again = Open();
+  EXPECT_EQ(TheRows(again.get()).flat<float>()(0), 5);
+}
+
+TEST_F(SnapshotsTest, ADamagedCopyOfEverythingLeavesTheOneBefore) {
+  auto snapshots = OpenWithRows();
+  std::vector<int64_t> rows(900);
+  std::iota(rows.begin(), rows.end(), 0);
+  for (int turn = 3; turn <= 7; ++turn) {
+    SetRows(snapshots.get(), turn == 7 ? std::vector<int64_t>{5} : rows, static_cast<float>(turn));
+    Write(snapshots.get());
+  }
+  // 2: all; 3 and 4: rows; 5: all; 6 and 7: rows.
+  Damage(File(5, ".state"));
+  auto again = Open();
+  EXPECT_EQ(TheRows(again.get()).flat<float>()(0), 4);
+}
+
+TEST_F(SnapshotsTest, AnyMixOfWritesComesBack) {
+  const auto seed = static_cast<unsigned>(Clock::Real()->NowNs());
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  auto snapshots = OpenWithRows();
+  for (int turn = 0; turn < 60; ++turn) {
+    std::vector<int64_t> rows(random() % 200);
+    for (int64_t& row : rows) row = static_cast<int64_t>(random() % 1000);
+    SetRows(snapshots.get(), rows, static_cast<float>(random() % 1000));
+    if (random() % 3 == 0) Write(snapshots.get());
+    if (random() % 15 != 0) continue;
+    Write(snapshots.get());
+    const Tensor expected = TheRows(snapshots.get());
+    ExpectRestored(expected);
+    if (random() % 2 == 0) snapshots = Open();
+  }
 }
 
 TEST_F(SnapshotsTest, ADamagedOneIsPassedOver) {
@@ -351,7 +487,7 @@ TEST_F(SnapshotsTest, ThoseOfAnotherClusterOrTaskAreNotTaken) {
 
 TEST_F(SnapshotsTest, AFullDiskCostsASnapshotAndNothingElse) {
   auto snapshots = Open();
-  snapshots->Learn(GraphOf({"rows"}));
+  snapshots->Learn(GraphOf({"rows"}), true);
   Set(snapshots.get(), "rows", 1);
   Write(snapshots.get());
   fs::create_symlink("/dev/full", File(2, ".state"));
@@ -367,7 +503,7 @@ TEST_F(SnapshotsTest, AFullDiskCostsASnapshotAndNothingElse) {
 
 TEST_F(SnapshotsTest, AFolderThatIsGoneComesBack) {
   auto snapshots = Open();
-  snapshots->Learn(GraphOf({"rows"}));
+  snapshots->Learn(GraphOf({"rows"}), true);
   Set(snapshots.get(), "rows", 1);
   Write(snapshots.get());
   fs::remove_all(folder_.path());
@@ -383,8 +519,8 @@ TEST_F(SnapshotsTest, WithAQueueThereAreNone) {
   Log log;
   auto snapshots = Open();
   EXPECT_EQ(Get(snapshots.get(), "rows"), 2);
-  snapshots->Learn(GraphOf({"rows", "sync_token_q"}, "sync_token_q"));
-  snapshots->Learn(GraphOf({"rows", "sync_token_q"}, "sync_token_q"));
+  snapshots->Learn(GraphOf({"rows", "sync_token_q"}, "sync_token_q"), true);
+  snapshots->Learn(GraphOf({"rows", "sync_token_q"}, "sync_token_q"), true);
   EXPECT_THAT(log.text(), HasSubstr("ps:3: it keeps no snapshots, because it holds the FIFOQueueV2 sync_token_q"));
   EXPECT_EQ(log.text().find("keeps no"), log.text().rfind("keeps no"));
   snapshots->Start(nullptr);
@@ -397,7 +533,7 @@ TEST_F(SnapshotsTest, WithAQueueThereAreNone) {
 
 TEST_F(SnapshotsTest, TheRunsThatHaveEndedComeBackToo) {
   auto snapshots = Open();
-  snapshots->Learn(GraphOf({"rows"}));
+  snapshots->Learn(GraphOf({"rows"}), true);
   Set(snapshots.get(), "rows", 1);
   bool may_collect = false;
   snapshots->Start([&may_collect](std::vector<KeptClient>* clients) {

@@ -15,13 +15,22 @@ namespace {
 
 // Writers of the variable wait for one such copy.
 constexpr uint64_t kPieceBytes = 1 << 20;
-static_assert(kPieceBytes <= kStateContentBytesMax);
+// With the numbers of rows of four bytes.
+static_assert(kPieceBytes + 10 * (kPieceBytes / 4) <= kStateContentBytesMax);
 constexpr int kCopiesMax = 10;  // of a holding whose shape changes during each
 
 // Whole rows, where a row fits.
 uint64_t PieceBytesOf(const HoldingReader::Layout& layout) {
   const uint64_t row = layout.row_bytes();
   return row == 0 || row > kPieceBytes ? kPieceBytes : kPieceBytes / row * row;
+}
+
+// Those that can be copied one by one: small enough for a frame, and not empty.
+uint64_t RowsOf(const std::vector<HoldingReader::Layout>& layouts) {
+  const HoldingReader::Layout& layout = layouts[0];
+  const bool has_rows = layouts.size() == 1 && IsPlain(layout.type) && layout.shape.dims() > 0;
+  const bool is_small = layout.row_bytes() > 0 && layout.row_bytes() <= kPieceBytes;
+  return has_rows && is_small ? static_cast<uint64_t>(layout.shape.dim_size(0)) : 0;
 }
 
 std::string HeadOf(const Holding& holding, const std::vector<HoldingReader::Layout>& layouts) {
@@ -46,29 +55,48 @@ std::string HeadOf(const Holding& holding, const std::vector<HoldingReader::Layo
 
 TfStatus Damaged(const Status& status) { return absl::DataLossError(status.cause()); }
 
-// One holding as its frames come.
+Holding NamedBy(const HoldingHead& head) {
+  Holding holding;
+  holding.kind = static_cast<HoldingKind>(head.kind);
+  holding.device = head.device.ToString();
+  holding.container = head.container.ToString();
+  holding.name = head.name.ToString();
+  return holding;
+}
+
+// The state as frames come.
 class Coming {
  public:
-  explicit Coming(uint64_t bytes_max) : bytes_max_(bytes_max) {}
+  Coming(uint64_t bytes_max, HeldState* state) : bytes_max_(bytes_max), state_(state) {}
 
+  TfStatus Take(StateFrameKind kind, ConstBytes content) {
+    switch (kind) {
+      case StateFrameKind::kHead: return Begin(content);
+      case StateFrameKind::kPiece: return Fill(content);
+      case StateFrameKind::kPatch: return BeginPatch(content);
+      case StateFrameKind::kRows: return Patch(content);
+      default: is_open_ = false; return TfStatus();
+    }
+  }
+  bool is_open() const { return is_open_; }
+
+ private:
   TfStatus Begin(ConstBytes content) {
+    if (is_open_) return absl::DataLossError("half a variable");
     HoldingHead head;
     Status read = DecodeHoldingHead(content, &head);
     if (!read.ok()) return Damaged(read);
-    held_ = Held();
-    Holding& holding = held_.holding;
-    holding.kind = static_cast<HoldingKind>(head.kind);
-    holding.device = head.device.ToString();
-    holding.container = head.container.ToString();
-    holding.name = head.name.ToString();
-    if (!holding.node.ParseFromArray(head.node.data, static_cast<int>(head.node.size)))
-      return absl::DataLossError(absl::StrCat(holding.name, " has no sane node"));
+    holding_ = NamedBy(head);
+    if (!holding_.node.ParseFromArray(head.node.data, static_cast<int>(head.node.size)))
+      return absl::DataLossError(absl::StrCat(holding_.name, " has no sane node"));
     sizes_.clear();
+    tensors_.clear();
     for (const HeldTensor& tensor : head.tensors) {
-      if (tensor.bytes > bytes_max_) return absl::DataLossError(absl::StrCat(holding.name, " is larger than its file"));
-      held_.tensors.emplace_back();
-      TF_RETURN_IF_ERROR(MakeTensor(static_cast<tensorflow::DataType>(tensor.type), tensor.shape, tensor.bytes,
-                                    &held_.tensors.back()));
+      if (tensor.bytes > bytes_max_)
+        return absl::DataLossError(absl::StrCat(holding_.name, " is larger than its file"));
+      tensors_.emplace_back();
+      TF_RETURN_IF_ERROR(
+          MakeTensor(static_cast<tensorflow::DataType>(tensor.type), tensor.shape, tensor.bytes, &tensors_.back()));
       sizes_.push_back(tensor.bytes);
     }
     is_open_ = true;
@@ -79,7 +107,7 @@ class Coming {
 
   TfStatus Fill(ConstBytes piece) {
     if (!is_open_ || piece.size > sizes_[at_] - filled_) return absl::DataLossError("a piece of no variable");
-    Tensor& tensor = held_.tensors[at_];
+    Tensor& tensor = tensors_[at_];
     if (IsPlain(tensor.dtype())) {
       std::copy_n(piece.data, piece.size, static_cast<uint8_t*>(tensor.data()) + filled_);
     } else {
@@ -89,21 +117,10 @@ class Coming {
     return CloseFull();
   }
 
-  bool is_open() const { return is_open_; }
-  void Drop() { is_open_ = false; }
-  // True, once: all of it has come.
-  bool Take(Held* held) {
-    if (!is_whole_) return false;
-    is_whole_ = false;
-    *held = std::move(held_);
-    return true;
-  }
-
- private:
   // Goes on to the next tensor that has bytes to come.
   TfStatus CloseFull() {
     while (is_open_ && filled_ == sizes_[at_]) {
-      Tensor& tensor = held_.tensors[at_];
+      Tensor& tensor = tensors_[at_];
       if (!IsPlain(tensor.dtype())) {
         const auto type = tensor.dtype();
         TF_RETURN_IF_ERROR(ParseTensor(text_, &tensor));
@@ -112,19 +129,57 @@ class Coming {
       text_.clear();
       filled_ = 0;
       is_open_ = ++at_ < sizes_.size();
-      is_whole_ = !is_open_;
+      if (!is_open_) {
+        state_->erase(holding_);  // its node may have changed too
+        state_->emplace(std::move(holding_), std::move(tensors_));
+      }
     }
     return TfStatus();
   }
 
+  TfStatus BeginPatch(ConstBytes content) {
+    HoldingHead head;
+    Status read = DecodeHoldingHead(content, &head);
+    if (!read.ok()) return Damaged(read);
+    const auto found = state_->find(NamedBy(head));
+    patched_ = nullptr;
+    if (is_open_ || found == state_->end()) return absl::DataLossError("rows of what no file has");
+    Tensor& tensor = found->second[0];
+    const HeldTensor& said = head.tensors[0];
+    bool is_same = found->second.size() == 1 && IsPlain(tensor.dtype()) && tensor.dims() > 0 &&
+                   tensor.TotalBytes() == said.bytes && static_cast<uint32_t>(tensor.dtype()) == said.type &&
+                   said.shape.size() == static_cast<size_t>(tensor.dims());
+    for (size_t i = 0; is_same && i < said.shape.size(); ++i)
+      is_same = static_cast<uint64_t>(tensor.dim_size(static_cast<int>(i))) == said.shape[i];
+    if (!is_same) return absl::DataLossError("rows of a variable of another shape");
+    patched_ = &tensor;
+    return TfStatus();
+  }
+
+  TfStatus Patch(ConstBytes content) {
+    if (patched_ == nullptr || patched_->dim_size(0) == 0) return absl::DataLossError("rows of no variable");
+    const uint64_t rows_max = static_cast<uint64_t>(patched_->dim_size(0));
+    const size_t row_bytes = patched_->TotalBytes() / static_cast<size_t>(rows_max);
+    std::vector<uint64_t> rows;
+    ConstBytes bytes;
+    Status read = DecodeRows(content, rows_max, row_bytes, &rows, &bytes);
+    if (!read.ok()) return Damaged(read);
+    for (size_t i = 0; i < rows.size(); ++i)
+      std::copy_n(bytes.data + i * row_bytes, row_bytes, static_cast<uint8_t*>(patched_->data()) + rows[i] * row_bytes);
+    return TfStatus();
+  }
+
   const uint64_t bytes_max_;
-  Held held_;
+  HeldState* const state_;
+  // The one that is being filled.
+  bool is_open_ = false;
+  Holding holding_;
+  std::vector<Tensor> tensors_;
   std::vector<uint64_t> sizes_;
-  size_t at_ = 0;  // the tensor that is being filled
+  size_t at_ = 0;
   uint64_t filled_ = 0;
   std::string text_;
-  bool is_open_ = false;
-  bool is_whole_ = false;
+  Tensor* patched_ = nullptr;  // whose rows come
 };
 
 // The frames of a file, with their checksums.
@@ -184,8 +239,8 @@ TfStatus StateWriter::AddFrame(StateFrameKind kind, ConstBytes content) {
   return TfStatus();
 }
 
-TfStatus StateWriter::Add(tensorflow::Device* device, const Holding& holding, bool* has_value) {
-  *has_value = false;
+TfStatus StateWriter::Add(tensorflow::Device* device, const Holding& holding, Added* added) {
+  *added = Added();
   std::unique_ptr<HoldingReader> reader;
   TfStatus found = ReadHolding(device, holding, &reader);
   if (absl::IsNotFound(found)) return TfStatus();
@@ -195,12 +250,44 @@ TfStatus StateWriter::Add(tensorflow::Device* device, const Holding& holding, bo
     TF_RETURN_IF_ERROR(reader->Begin(&layouts));
     if (layouts.empty()) return TfStatus();
     TF_RETURN_IF_ERROR(AddFrame(StateFrameKind::kHead, HeadOf(holding, layouts)));
-    TF_RETURN_IF_ERROR(AddPieces(reader.get(), layouts, has_value));
-    if (*has_value) return TfStatus();
+    TF_RETURN_IF_ERROR(AddPieces(reader.get(), layouts, &added->has_value));
+    if (added->has_value) {
+      added->rows = RowsOf(layouts);
+      return TfStatus();
+    }
     TF_RETURN_IF_ERROR(AddFrame(StateFrameKind::kDrop, ConstBytes()));
   }
   return absl::AbortedError(
       absl::StrCat(holding.name, " changed its shape during each of ", kCopiesMax, " attempts to copy it"));
+}
+
+TfStatus StateWriter::AddRows(tensorflow::Device* device, const Holding& holding, const std::vector<uint64_t>& rows,
+                              Added* added) {
+  *added = Added();
+  std::unique_ptr<HoldingReader> reader;
+  TfStatus found = ReadHolding(device, holding, &reader);
+  if (absl::IsNotFound(found)) return TfStatus();
+  TF_RETURN_IF_ERROR(found);
+  std::vector<HoldingReader::Layout> layouts;
+  TF_RETURN_IF_ERROR(reader->Begin(&layouts));
+  if (layouts.empty()) return TfStatus();
+  added->rows = RowsOf(layouts);
+  if (rows.empty() || rows.back() >= added->rows) return Add(device, holding, added);
+  const uint64_t row_bytes = layouts[0].row_bytes();
+  const size_t rows_max = static_cast<size_t>(std::max<uint64_t>(1, kPieceBytes / row_bytes));
+  TF_RETURN_IF_ERROR(AddFrame(StateFrameKind::kPatch, HeadOf(holding, layouts)));
+  for (size_t at = 0; at < rows.size(); at += rows_max) {
+    const size_t count = std::min(rows_max, rows.size() - at);
+    piece_.clear();
+    AppendRowNumbers(&rows[at], count, &piece_);
+    const size_t numbers = piece_.size();
+    piece_.resize(numbers + count * static_cast<size_t>(row_bytes));
+    const Bytes room(&piece_[numbers], piece_.size() - numbers);
+    if (!reader->ReadRows(&rows[at], count, room)) return Add(device, holding, added);
+    TF_RETURN_IF_ERROR(AddFrame(StateFrameKind::kRows, piece_));
+  }
+  added->has_value = true;
+  return TfStatus();
 }
 
 TfStatus StateWriter::AddPieces(HoldingReader* reader, const std::vector<HoldingReader::Layout>& layouts,
@@ -223,34 +310,27 @@ TfStatus StateWriter::Close() {
   return file_->Close();
 }
 
-TfStatus ReadState(tensorflow::Env* env, const std::string& path, const Manifest& manifest, std::vector<Held>* out) {
-  std::unique_ptr<tensorflow::RandomAccessFile> file;
-  TF_RETURN_IF_ERROR(env->NewRandomAccessFile(path, &file));
-  Frames frames(file.get(), manifest.bytes);
-  Coming coming(manifest.bytes);
+TfStatus ReadState(tensorflow::Env* env, const std::string& path, const std::string& task, const StateFile& file,
+                   HeldState* state) {
+  std::unique_ptr<tensorflow::RandomAccessFile> open;
+  TF_RETURN_IF_ERROR(env->NewRandomAccessFile(path, &open));
+  Frames frames(open.get(), file.bytes);
+  Coming coming(file.bytes, state);
   bool has_title = false;
   while (!frames.done()) {
     StateFrame frame;
     ConstBytes content;
     TF_RETURN_IF_ERROR(frames.Next(&frame, &content));
-    if (frame.kind == StateFrameKind::kTitle) {
-      if (has_title || content.ToString() != EncodeTitle(manifest.task, manifest.generation))
-        return absl::DataLossError("a data file of another snapshot than its manifest's");
-      has_title = true;
-    } else if (!has_title) {
-      return absl::DataLossError("a data file without a title");
-    } else if (frame.kind == StateFrameKind::kHead) {
-      if (coming.is_open()) return absl::DataLossError("a data file with half a variable");
-      TF_RETURN_IF_ERROR(coming.Begin(content));
-    } else if (frame.kind == StateFrameKind::kPiece) {
-      TF_RETURN_IF_ERROR(coming.Fill(content));
-    } else {
-      coming.Drop();
+    const bool is_title = frame.kind == StateFrameKind::kTitle;
+    if (is_title == has_title) return absl::DataLossError("a data file without its title, or with two");
+    if (!is_title) {
+      TF_RETURN_IF_ERROR(coming.Take(frame.kind, content));
+    } else if (content.ToString() != EncodeTitle(task, file.generation)) {
+      return absl::DataLossError("a data file of another snapshot than its manifest says");
     }
-    Held held;
-    if (coming.Take(&held)) out->push_back(std::move(held));
+    has_title = true;
   }
-  if (coming.is_open() || !has_title || frames.crc() != manifest.crc)
+  if (coming.is_open() || !has_title || frames.crc() != file.crc)
     return absl::DataLossError("a data file has another checksum than its manifest says");
   return TfStatus();
 }

@@ -5,7 +5,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,8 +24,14 @@ class StateWriter {
   static TfStatus Create(tensorflow::Env* env, const std::string& path, const std::string& title,
                          std::unique_ptr<StateWriter>* out);
 
-  // Copies it, piece by piece. *has_value: false if there is nothing to copy.
-  TfStatus Add(tensorflow::Device* device, const Holding& holding, bool* has_value);
+  struct Added {
+    bool has_value = false;  // otherwise there was nothing to copy
+    uint64_t rows = 0;       // that AddRows could copy; 0: only the whole
+  };
+  // Copies it, piece by piece.
+  TfStatus Add(tensorflow::Device* device, const Holding& holding, Added* added);
+  // Copies these rows, or all if it has another shape than it had.
+  TfStatus AddRows(tensorflow::Device* device, const Holding& holding, const std::vector<uint64_t>& rows, Added* added);
   TfStatus Close();
   uint64_t bytes() const { return bytes_; }
   uint32_t crc() const { return crc_; }
@@ -42,11 +48,9 @@ class StateWriter {
   std::string piece_;
 };
 
-struct Held {
-  Holding holding;
-  std::vector<tensorflow::Tensor> tensors;
-};
-// The whole file, if it is the one that the manifest means.
-TfStatus ReadState(tensorflow::Env* env, const std::string& path, const Manifest& manifest, std::vector<Held>* out);
+using HeldState = std::map<Holding, std::vector<tensorflow::Tensor>>;
+// Adds what the file has, if it is the one that is meant.
+TfStatus ReadState(tensorflow::Env* env, const std::string& path, const std::string& task, const StateFile& file,
+                   HeldState* state);
 
 }  // namespace fusewire::tf

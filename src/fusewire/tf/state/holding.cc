@@ -157,6 +157,15 @@ class LiveReader : public HoldingReader {
     return TfStatus();
   }
 
+  bool ReadRows(const uint64_t* rows, size_t count, Bytes out) override {
+    const uint64_t row_bytes = layout_.row_bytes();
+    tensorflow::tf_shared_lock lock(*mutex_);
+    if (!HasValue() || !(LayoutOf(*tensor_) == layout_)) return false;
+    for (size_t i = 0; i < count; ++i)
+      Copy(*tensor_, rows[i] * row_bytes, out.Sub(i * static_cast<size_t>(row_bytes), static_cast<size_t>(row_bytes)));
+    return true;
+  }
+
   bool Read(size_t, uint64_t offset, Bytes out) override {
     if (!IsPlain(layout_.type)) {
       std::memcpy(out.data, text_.data() + offset, out.size);
@@ -197,6 +206,9 @@ class ReferenceReader final : public LiveReader {
   TfStatus Begin(std::vector<Layout>* layouts) override {
     TF_RETURN_IF_ERROR(Locate());
     return LiveReader::Begin(layouts);
+  }
+  bool ReadRows(const uint64_t* rows, size_t count, Bytes out) override {
+    return Locate().ok() && LiveReader::ReadRows(rows, count, out);
   }
   bool Read(size_t tensor, uint64_t offset, Bytes out) override {
     return Locate().ok() && LiveReader::Read(tensor, offset, out);
@@ -239,6 +251,7 @@ class TableReader final : public HoldingReader {
     return TfStatus();
   }
 
+  bool ReadRows(const uint64_t*, size_t, Bytes) override { return false; }
   bool Read(size_t tensor, uint64_t offset, Bytes out) override {
     const Tensor& exported = exporter_->output(tensor);
     if (IsPlain(exported.dtype())) {
@@ -315,6 +328,14 @@ TfStatus RestoreTable(Device* device, const Holding& holding, std::vector<Tensor
 uint64_t HoldingReader::Layout::row_bytes() const {
   const bool has_rows = IsPlain(type) && shape.dims() > 0 && shape.dim_size(0) > 0;
   return has_rows ? bytes / static_cast<uint64_t>(shape.dim_size(0)) : bytes;
+}
+
+bool HoldingOf(const NodeDef& node, Holding* holding) {
+  Findings found;
+  FindHolding(node, &found);
+  if (found.holdings.empty()) return false;
+  *holding = std::move(found.holdings[0]);
+  return true;
 }
 
 Findings FindHoldings(const tensorflow::GraphDef& graph) {

@@ -39,6 +39,8 @@ struct Findings {
 };
 // What a graph, with its functions, holds on this task.
 Findings FindHoldings(const tensorflow::GraphDef& graph);
+// What an operation makes or finds, by its node. False: nothing that can be copied.
+bool HoldingOf(const tensorflow::NodeDef& node, Holding* holding);
 
 // The contents of one holding, read while others write. A reader of a variable shares no buffer with it, so writers
 // never copy because of us: each Read looks the buffer up anew, under the variable's shared lock.
@@ -58,6 +60,8 @@ class HoldingReader {
   virtual TfStatus Begin(std::vector<Layout>* layouts) = 0;
   // False: its shape has changed since Begin.
   virtual bool Read(size_t tensor, uint64_t offset, Bytes out) = 0;
+  // The same of these rows, `count` of them, one after the other. Only of a variable of plain numbers.
+  virtual bool ReadRows(const uint64_t* rows, size_t count, Bytes out) = 0;
 };
 // NotFound: the task has no such holding, or not yet.
 TfStatus ReadHolding(tensorflow::Device* device, const Holding& holding, std::unique_ptr<HoldingReader>* out);

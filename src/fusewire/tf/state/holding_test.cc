@@ -287,12 +287,12 @@ TEST(Inventory, KeepsWhatGraphsHaveToldAndTheFirstObstacle) {
   tensorflow::GraphDef graph;
   AddNode(&graph, "VarHandleOp", "one", "rows");
   AddNode(&graph, "VarHandleOp", "two", "rows");
-  EXPECT_FALSE(inventory.Learn(graph));
+  EXPECT_FALSE(inventory.Learn(graph, true));
   EXPECT_EQ(inventory.holdings().size(), 1u);
   EXPECT_EQ(inventory.obstacle(), "");
   AddNode(&graph, "FIFOQueueV2", "queue", "q");
-  EXPECT_TRUE(inventory.Learn(graph));
-  EXPECT_FALSE(inventory.Learn(graph));
+  EXPECT_TRUE(inventory.Learn(graph, true));
+  EXPECT_FALSE(inventory.Learn(graph, true));
   EXPECT_FALSE(inventory.SetObstacle("another"));
   EXPECT_EQ(inventory.obstacle(), "the FIFOQueueV2 q");
 }

@@ -5,10 +5,13 @@
 
 namespace fusewire::tf {
 
-bool Inventory::Learn(const tensorflow::GraphDef& graph) {
+bool Inventory::Learn(const tensorflow::GraphDef& graph, bool is_marked) {
   Findings found = FindHoldings(graph);
   if (!found.obstacle.empty()) return SetObstacle(found.obstacle);
-  for (Holding& holding : found.holdings) Add(std::move(holding));
+  for (Holding& holding : found.holdings) {
+    WriteMarks* marks = Add(std::move(holding));
+    if (!is_marked) marks->AlwaysWhole();
+  }
   return false;
 }
 
@@ -19,9 +22,11 @@ bool Inventory::SetObstacle(const std::string& obstacle) {
   return is_first;
 }
 
-void Inventory::Add(Holding holding) {
+WriteMarks* Inventory::Add(Holding holding) {
   MutexLock lock(mutex_);
-  holdings_.insert(std::move(holding));
+  std::unique_ptr<WriteMarks>& marks = holdings_[std::move(holding)];
+  if (marks == nullptr) marks = std::make_unique<WriteMarks>();
+  return marks.get();
 }
 
 void Inventory::Clear() {
@@ -29,9 +34,22 @@ void Inventory::Clear() {
   holdings_.clear();
 }
 
-std::vector<Holding> Inventory::holdings() {
+std::vector<std::pair<Holding, WriteMarks*>> Inventory::holdings() {
+  std::vector<std::pair<Holding, WriteMarks*>> all;
   MutexLock lock(mutex_);
-  return {holdings_.begin(), holdings_.end()};
+  for (const auto& [holding, marks] : holdings_) all.emplace_back(holding, marks.get());
+  return all;
+}
+
+WriteMarks* Inventory::MarksOf(const Holding& holding) {
+  MutexLock lock(mutex_);
+  const auto found = holdings_.find(holding);
+  return found == holdings_.end() ? nullptr : found->second.get();
+}
+
+void Inventory::MarkAll() {
+  MutexLock lock(mutex_);
+  for (const auto& one : holdings_) one.second->Whole();
 }
 
 std::string Inventory::obstacle() {

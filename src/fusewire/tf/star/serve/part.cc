@@ -245,10 +245,12 @@ TfStatus Part::MakeProgram() {
   Program::Place place;
   place.device = device_;
   place.library = library_;
+  place.inventory = owner_.inventory;
   place.runner = [pool = owner_.env->compute_pool](std::function<void()> work) { pool->Schedule(std::move(work)); };
   program_ =
       Program::Make(*graph_, place, [&by_node](const Node& node) { return by_node[static_cast<size_t>(node.id())]; });
   if (program_ != nullptr) return TfStatus();
+  if (owner_.inventory != nullptr && again_ != Again::kFreely) FindWritten();
 
   tensorflow::LocalExecutorParams params;
   params.device = device_;
@@ -261,6 +263,13 @@ TfStatus Part::MakeProgram() {
   TfStatus status = tensorflow::NewLocalExecutor(params, *graph_, &executor);
   executor_.reset(executor);
   return status;
+}
+
+void Part::FindWritten() {
+  tensorflow::GraphDef graph;
+  graph_->ToGraphDef(&graph);
+  *graph.mutable_library() = definitions_->ToProto();
+  for (const Holding& holding : FindHoldings(graph).holdings) written_.push_back(owner_.inventory->Add(holding));
 }
 
 TfStatus Part::MakeKernel(const PropertiesPtr& properties, OpKernel** kernel) {
@@ -324,6 +333,7 @@ void Part::RunInExecutor(PartRun* run, std::function<void(const TfStatus&)> done
   args.stats_collector = run->collector.get();
   args.runner = [pool = owner_.env->compute_pool](std::function<void()> work) { pool->Schedule(std::move(work)); };
   executor_->RunAsync(args, [this, run, state, done = std::move(done)](const TfStatus& status) {
+    for (WriteMarks* marks : written_) marks->Whole();
     TellHappensAfter(run);  // TensorFlow, which counts its pending nodes, is not instrumented
     delete state;
     FUSEWIRE_DCHECK(run->rets.size() == ends_.rets().size());

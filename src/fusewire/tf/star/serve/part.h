@@ -87,8 +87,9 @@ class Part {
  public:
   struct Owner {
     tensorflow::WorkerEnv* env = nullptr;
-    SessionPtr session;  // null: the part belongs to the task, and serves all sessions
-    std::string handle;  // kernels with state of their own are kept by this name
+    SessionPtr session;              // null: the part belongs to the task, and serves all sessions
+    std::string handle;              // kernels with state of their own are kept by this name
+    Inventory* inventory = nullptr;  // see Program::Place
     // Parts are deleted there; it outlives them. Null: a part is deleted where its last reference is dropped.
     EndThread* ends = nullptr;
   };
@@ -114,6 +115,7 @@ class Part {
   TfStatus Optimize(const tensorflow::OptimizerOptions& options);
   Again FindAgain() const;
   TfStatus MakeProgram();
+  void FindWritten();
   TfStatus MakeKernel(const PropertiesPtr& properties, tensorflow::OpKernel** kernel);
   void DropKernel(tensorflow::OpKernel* kernel);
   bool IsShared(const std::string& op) const;
@@ -131,7 +133,8 @@ class Part {
   std::unique_ptr<Program> program_;            // null: executor_ runs it
   std::unique_ptr<tensorflow::Executor> executor_;
   Again again_ = Again::kNever;
-  bool may_take_long_ = false;  // a kernel may, even if it was quick so far
+  std::vector<WriteMarks*> written_;  // by the executor, in any run
+  bool may_take_long_ = false;        // a kernel may, even if it was quick so far
   std::atomic<int64_t> usual_ns_{INT64_MAX};
 };
 

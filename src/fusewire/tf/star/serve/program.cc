@@ -127,7 +127,8 @@ std::unique_ptr<Program> Program::Make(const Graph& graph, const Place& place, c
                         node->IsMerge(),
                         node->op_def().allows_uninitialized_input(),
                         {},
-                        {}};
+                        {},
+                        place.inventory == nullptr ? nullptr : Writes::Of(*node, place.inventory)};
     for (const Edge* edge : node->in_edges()) {
       auto before = operation_of.find(edge->src());
       if (program->has_branches_ && edge->IsControlEdge() && before != operation_of.end())
@@ -295,6 +296,11 @@ TfStatus Program::Compute(const Operation& operation, Frame* frame) {
     stats->RecordComputeEnded();
     stats->RecordExecutorEnded();
     stats->Done(place_.device->name());
+  }
+  if (operation.writes != nullptr) {
+    const int indices = operation.writes->indices();
+    operation.writes->Mark(indices < 0 ? nullptr
+                                       : &frame->slots[operation.first_slot + static_cast<size_t>(indices)].tensor);
   }
   if (!context.status().ok()) return context.status();
   for (size_t i = 0; i < operation.slots; ++i) frame->slots[operation.first_slot + i].Clear();

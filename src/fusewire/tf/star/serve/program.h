@@ -18,6 +18,7 @@
 #include <tensorflow/core/graph/graph.h>
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/star/serve/writes.h"
 
 namespace fusewire::tf {
 
@@ -37,6 +38,7 @@ class Program {
     tensorflow::Device* device = nullptr;
     tensorflow::FunctionLibraryRuntime* library = nullptr;
     std::function<void(std::function<void()>)> runner;
+    Inventory* inventory = nullptr;  // of the task, whose marks are set; null: it keeps no snapshots
   };
   using KernelOf = std::function<tensorflow::OpKernel*(const tensorflow::Node&)>;
 
@@ -73,7 +75,8 @@ class Program {
     bool is_switch, is_merge;
     bool may_be_uninitialized;  // it sets its variable, or only asks whether that is set
     std::vector<Output> outputs;
-    std::vector<size_t> before;  // operations that it is dead with; only where there are branches
+    std::vector<size_t> before;            // operations that it is dead with; only where there are branches
+    std::unique_ptr<const Writes> writes;  // null: nothing, or nobody wants to know
   };
   struct Constant {
     tensorflow::Tensor tensor;

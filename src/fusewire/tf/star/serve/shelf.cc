@@ -50,11 +50,13 @@ TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint
   owner.handle = is_private ? session : absl::StrCat("fusewire ", fingerprint);
   if (!is_private) owner.session = nullptr;
   owner.ends = &ends_;
+  if (snapshots_ != nullptr) {
+    if (is_isolated) snapshots_->GiveUp("the variables of a session of its own");
+    snapshots_->Learn(request->graph_def(), /*is_marked=*/true);
+    owner.inventory = &snapshots_->inventory();
+  }
   PartPtr part;
   TF_RETURN_IF_ERROR(Part::Make(*request, std::move(owner), &part));
-  // Before its first run.
-  if (snapshots_ != nullptr && is_isolated) snapshots_->GiveUp("the variables of a session of its own");
-  if (snapshots_ != nullptr) snapshots_->Learn(request->graph_def());
   std::string name = NameOfPart(request->graph_def());
   std::string key = KeyOf(is_private ? session : "", fingerprint);
   MutexLock lock(mutex_);

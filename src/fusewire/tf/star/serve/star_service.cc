@@ -147,7 +147,7 @@ StarService::StarService(tensorflow::WorkerEnv* env, Snapshots* snapshots)
 }
 
 void StarService::Learn(const tensorflow::GraphDef& graph) {
-  if (snapshots_ != nullptr) snapshots_->Learn(graph);
+  if (snapshots_ != nullptr) snapshots_->Learn(graph, /*is_marked=*/false);
 }
 
 TfStatus StarService::Collect(std::vector<KeptClient>* clients) {

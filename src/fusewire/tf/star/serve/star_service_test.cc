@@ -448,7 +448,7 @@ std::unique_ptr<Snapshots> RestoredTask() {
     tensorflow::GraphDef graph;
     graph.add_node()->set_op("VarHandleOp");
     (*graph.mutable_node(0)->mutable_attr())["shared_name"].set_s("rows");
-    first->Learn(graph);
+    first->Learn(graph, true);
     first->Start([](std::vector<KeptClient>* clients) {
       KeptRun run{3, true, "", {}};
       Buffers body;

@@ -1,0 +1,84 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/star/serve/writes.h"
+
+#include <string>
+
+#include <absl/strings/match.h>
+#include "fusewire/tf/star/cut/grouping.h"
+
+namespace fusewire::tf {
+
+using tensorflow::Edge;
+using tensorflow::Node;
+
+namespace {
+
+// Sparse updates of variables along their first dimension.
+bool WritesRows(const std::string& op) {
+  if (absl::StartsWith(op, "ResourceScatterNd") || absl::StartsWith(op, "ScatterNd")) return false;
+  for (const char* start : {"ResourceSparseApply", "SparseApply", "ResourceScatter", "Scatter"}) {
+    if (absl::StartsWith(op, start)) return true;
+  }
+  return false;
+}
+
+// Its state is where it goes on: it has no access to anything else.
+bool IsGenerator(const std::string& op) {
+  return absl::StartsWith(op, "Random") || op == "TruncatedNormal" || op == "Multinomial" ||
+         op == "ParameterizedTruncatedNormal";
+}
+
+// -1: none. Its arguments are one input each.
+int IndicesOf(const Node& node) {
+  const tensorflow::OpDef& def = node.op_def();
+  if (!WritesRows(node.type_string()) || def.input_arg_size() != node.num_inputs()) return -1;
+  for (int i = 0; i < def.input_arg_size(); ++i) {
+    if (def.input_arg(i).name() == "indices") return i;
+  }
+  return -1;
+}
+
+// The operation that has made the handle, or the reference.
+const Node* MakerOf(const Node& node, int input) {
+  const Edge* edge = nullptr;
+  if (!node.input_edge(input, &edge).ok()) return nullptr;
+  const Node* maker = edge->src();
+  while (maker->IsIdentity() || maker->type_string() == "RefIdentity") {
+    if (!maker->input_edge(0, &edge).ok()) return nullptr;
+    maker = edge->src();
+  }
+  return maker;
+}
+
+}  // namespace
+
+std::unique_ptr<const Writes> Writes::Of(const Node& node, Inventory* inventory) {
+  if (OnlyReads(node) || IsGenerator(node.type_string()) || node.IsArg() || node.IsRetval()) return nullptr;
+  std::unique_ptr<Writes> writes(new Writes(inventory));
+  for (int i = 0; i < node.num_inputs(); ++i) {
+    const tensorflow::DataType type = node.input_type(i);
+    if (type != tensorflow::DT_RESOURCE && !tensorflow::IsRefType(type)) continue;
+    const Node* maker = MakerOf(node, i);
+    Holding holding;
+    WriteMarks* marks = maker != nullptr && HoldingOf(maker->def(), &holding) ? inventory->MarksOf(holding) : nullptr;
+    writes->is_all_ = writes->is_all_ || marks == nullptr;
+    writes->marks_.push_back(marks);
+  }
+  // It has state, and no handle that says which: a function's operations may have theirs.
+  writes->is_all_ = writes->is_all_ || writes->marks_.empty();
+  if (!writes->is_all_) writes->indices_ = IndicesOf(node);
+  return writes;
+}
+
+void Writes::Mark(const tensorflow::Tensor* indices) const {
+  if (is_all_) return inventory_->MarkAll();
+  for (WriteMarks* marks : marks_) {
+    if (indices == nullptr) {
+      marks->Whole();
+    } else {
+      marks->Rows(*indices);
+    }
+  }
+}
+
+}  // namespace fusewire::tf
