@@ -125,8 +125,8 @@ class Peer : public std::enable_shared_from_this<Peer> {
   ChannelPtr channel_ FUSEWIRE_GUARDED_BY(mutex_);
   std::vector<Routed> waiting_ FUSEWIRE_GUARDED_BY(mutex_);
   std::map<std::string, SidePtr> sides_ FUSEWIRE_GUARDED_BY(mutex_);  // of the sessions
-  uint64_t state_id_ FUSEWIRE_GUARDED_BY(mutex_) = 0;     // that it has announced last
-  uint64_t incarnation_ FUSEWIRE_GUARDED_BY(mutex_) = 0;  // likewise
+  uint64_t state_id_ FUSEWIRE_GUARDED_BY(mutex_) = 0;                 // that it has announced last
+  uint64_t incarnation_ FUSEWIRE_GUARDED_BY(mutex_) = 0;              // likewise
   // shared_ptr: it is told while the peer may go.
   const std::shared_ptr<Retelling> retelling_ = std::make_shared<Retelling>();
 };

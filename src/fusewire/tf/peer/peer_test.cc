@@ -327,29 +327,34 @@ TEST_F(PeerTest, ASessionThatHasEndedIsNotToldAgain) {
 TEST_F(PeerTest, ItsGraphsAreToldAgainAndGetTheirNewNames) {
   PeerPtr peer = MakeLostPeer(7);
   Retelling& retelling = peer->retelling();
+  auto now = [&retelling](const std::string& handle) {
+    std::string renamed = handle;
+    const bool is_renamed = retelling.IsRenamed("one", handle, &renamed);
+    EXPECT_EQ(is_renamed, renamed != handle);
+    return renamed;
+  };
   tensorflow::RegisterGraphRequest graph;
   graph.set_session_handle("one");
-  const std::string first = retelling.KeepGraph(graph, "5");
+  EXPECT_EQ(retelling.KeepGraph(graph, "5"), "5");
   graph.set_session_handle("gone");
   retelling.KeepGraph(graph, "6");
   peer->DropSession("gone");
-  EXPECT_EQ(first, "5");
-  EXPECT_EQ(retelling.HandleNow("one", "5"), "5");
+  EXPECT_EQ(now("5"), "5");
   Routing routing;
   Route(peer, &routing);
   grpc_.AnswerStatus(TfStatus());
   grpc_.Answer(WordsOf(7, 2));
   ASSERT_EQ(grpc_.graphs.size(), 1u);
   EXPECT_EQ(grpc_.graphs[0].session_handle(), "one");
-  EXPECT_EQ(retelling.HandleNow("one", "5"), "1");
+  EXPECT_EQ(now("5"), "1");
   // The task counts from 1 again, and comes to a name that the master knows.
   graph.set_session_handle("one");
   const std::string second = retelling.KeepGraph(graph, "5");
   EXPECT_NE(second, "5");
-  EXPECT_EQ(retelling.HandleNow("one", second), "5");
-  EXPECT_EQ(retelling.HandleNow("one", "5"), "1");
+  EXPECT_EQ(now(second), "5");
+  EXPECT_EQ(now("5"), "1");
   retelling.DropGraph("one", "5");
-  EXPECT_EQ(retelling.HandleNow("one", "5"), "5");
+  EXPECT_EQ(now("5"), "5");
 }
 
 TEST_F(PeerTest, AMapSaysWhereItsDataPortIsAndTheTaskWhichIncarnation) {

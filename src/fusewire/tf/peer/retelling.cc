@@ -24,6 +24,7 @@ std::string Retelling::KeepGraph(const tensorflow::RegisterGraphRequest& request
   MutexLock lock(mutex_);
   std::string told = handle;
   while (graphs_.count({request.session_handle(), told}) != 0) told += "+";
+  if (told != handle) has_renamed_ = true;
   graphs_[{request.session_handle(), told}] = Graph{request, handle};
   return told;
 }
@@ -33,10 +34,13 @@ void Retelling::DropGraph(const std::string& session, const std::string& handle)
   graphs_.erase({session, handle});
 }
 
-std::string Retelling::HandleNow(const std::string& session, const std::string& handle) const {
+bool Retelling::IsRenamed(const std::string& session, const std::string& handle, std::string* now) const {
+  if (!has_renamed_.load(std::memory_order_acquire)) return false;
   MutexLock lock(mutex_);
   auto found = graphs_.find({session, handle});
-  return found == graphs_.end() ? handle : found->second.handle;
+  if (found == graphs_.end() || found->second.handle == handle) return false;
+  *now = found->second.handle;
+  return true;
 }
 
 void Retelling::Clear() {

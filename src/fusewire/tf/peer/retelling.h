@@ -5,6 +5,7 @@
 // error.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -32,8 +33,8 @@ class Retelling : public std::enable_shared_from_this<Retelling> {
   // the master knows already.
   std::string KeepGraph(const tensorflow::RegisterGraphRequest& request, const std::string& handle);
   void DropGraph(const std::string& session, const std::string& handle);
-  // What the task calls the master's graph now.
-  std::string HandleNow(const std::string& session, const std::string& handle) const;
+  // Whether the task calls the master's graph otherwise now, and how.
+  bool IsRenamed(const std::string& session, const std::string& handle, std::string* now) const;
   // The task has not kept its state, or never does.
   void Clear();
 
@@ -56,6 +57,7 @@ class Retelling : public std::enable_shared_from_this<Retelling> {
   mutable Mutex mutex_;
   std::map<std::string, tensorflow::CreateWorkerSessionRequest> sessions_ FUSEWIRE_GUARDED_BY(mutex_);
   std::map<GraphKey, Graph> graphs_ FUSEWIRE_GUARDED_BY(mutex_);
+  std::atomic<bool> has_renamed_{false};  // mostly not: then nobody takes the lock
 };
 
 }  // namespace fusewire::tf

@@ -79,6 +79,12 @@ void StepContext::KeepLeaver(Leaver leaver) {
   leavers_.push_back(std::move(leaver));
 }
 
+void StepContext::DropLeavers() {
+  std::vector<Leaver> leavers;  // destroyed after the lock has been released
+  MutexLock lock(mutex_);
+  leavers.swap(leavers_);
+}
+
 // One that runs again takes what others have left for it, and has taken it already: these run again too.
 std::vector<StepContext::Leaver> StepContext::LeaversOf(const std::string& task) {
   std::set<std::string> without{task};

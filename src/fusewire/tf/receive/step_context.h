@@ -75,7 +75,7 @@ class StepContext {
   // that remain after the step are dropped there.
   void Leave(const std::vector<std::string>& tasks, int64_t values);
   void Taken(int64_t values) { left_there_.fetch_sub(values, std::memory_order_relaxed); }
-  // A part that has left values, and may do so again. The step's executor keeps `again` until its end.
+  // A part that has left values, and may do so again until the step's executor here has ended.
   struct Leaver {
     std::string task;
     std::vector<std::string> holders;
@@ -84,6 +84,7 @@ class StepContext {
     std::function<void(tensorflow::StatusCallback)> again;
   };
   void KeepLeaver(Leaver leaver);
+  void DropLeavers();
   // All that have to run again, in order, where `task` has lost what was left there.
   std::vector<Leaver> LeaversOf(const std::string& task);
   // The task there aborts its part of the step. It is told once.

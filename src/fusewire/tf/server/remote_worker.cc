@@ -220,8 +220,9 @@ void RemoteWorker::RegisterGraphAsync(const tensorflow::RegisterGraphRequest* re
 void RemoteWorker::DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest* request,
                                         tensorflow::DeregisterGraphResponse* response, StatusCallback done) {
   auto posted = Post(ways_.side, *request, response);
-  posted->request.set_graph_handle(
-      ways_.peer->retelling().HandleNow(request->session_handle(), request->graph_handle()));
+  std::string handle;
+  if (ways_.peer->retelling().IsRenamed(request->session_handle(), request->graph_handle(), &handle))
+    posted->request.set_graph_handle(handle);
   ways_.peer->retelling().DropGraph(request->session_handle(), request->graph_handle());
   Unary(kDeregisterGraph, "DeregisterGraph", &WorkerInterface::DeregisterGraphAsync, &posted->request,
         &posted->response, [posted](const TfStatus& status) {
@@ -248,8 +249,9 @@ void RemoteWorker::RunGraphAsync(CallOptions* opts, tensorflow::RunGraphRequestW
           channel->TakeCleanups(call->text());
           GlobalCounters().Add(&Counters::run_graphs);
           const tensorflow::RunGraphRequest& said = request->ToProto();
-          const std::string handle = peer->retelling().HandleNow(said.session_handle(), said.graph_handle());
-          if (handle == said.graph_handle()) return call->Start(said);
+          std::string handle;
+          if (!peer->retelling().IsRenamed(said.session_handle(), said.graph_handle(), &handle))
+            return call->Start(said);
           tensorflow::RunGraphRequest renamed = said;
           renamed.set_graph_handle(handle);
           call->Start(renamed);
