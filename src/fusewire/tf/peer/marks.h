@@ -49,7 +49,7 @@ struct Counters {
   std::atomic<uint64_t> snapshot_bytes{0};
   std::atomic<uint64_t> snapshots_failed{0};
   std::atomic<uint64_t> snapshots_restored{0};
-  std::atomic<uint64_t> star_parts{0};           // parts held now
+  std::atomic<uint64_t> star_parts{0};  // parts held now
   std::atomic<uint64_t> servers{0};
 
   void Add(std::atomic<uint64_t> Counters::*counter, uint64_t amount = 1) {
