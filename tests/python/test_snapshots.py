@@ -10,8 +10,10 @@ import pytest
 from processes import wait_until
 
 EVERY_S = 0.2
+# One operation of a step writes each of these. Adam writes its slots by two, and a snapshot may come between them.
+WHOLE = ("rows", "dense", "old")
 # Of every kind that a parameter server holds: dense layers, rows with sparse updates, the slots of Adam, a reference
-# variable, texts. What a step makes of them is the same in each run, and is written down after each step.
+# variable, texts, a table. What a step makes of them is the same in each run, and is written down after each step.
 MODEL = """
 import pickle
 with tf.device("/job:ps/task:0"):
@@ -23,7 +25,10 @@ with tf.device("/job:ps/task:0"):
     loss = tf.reduce_sum(tf.square(tf.matmul(tf.nn.embedding_lookup(rows, which), dense) - 1.0))
     aged = tf1.assign_add(old, tf.ones([40]))
     train = tf1.train.AdamOptimizer(0.01).minimize(loss)
+    seen = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, -1, name="seen")
+    see = seen.insert(which, which * 2)
 kept = {v.op.name: v for v in tf1.global_variables()}
+kept["seen"] = seen.lookup(tf.range(500, dtype=tf.int64))
 session = tf1.Session(server.target)
 """
 TRAIN = (
@@ -32,9 +37,10 @@ TRAIN = (
 session.run(tf1.global_variables_initializer())
 step = 0
 with open("history", "wb") as file:
+    pickle.dump(session.run(kept), file)
     while not os.path.exists("pause"):
         step += 1
-        session.run([train, aged.op], {which: np.random.RandomState(step).randint(0, 500, 30)})
+        session.run([train, aged.op, see], {which: np.random.RandomState(step).randint(0, 500, 30)})
         pickle.dump(session.run(kept), file)
         file.flush()
         if step == 5:
@@ -141,19 +147,21 @@ def test_a_killed_server_comes_back_with_its_variables(training, protocol):
     wait_until(lambda: job.newest() > before, 30, "its next snapshot")
 
 
-def test_what_a_kill_costs_is_less_than_a_second_of_steps(training):
+def test_what_a_kill_costs_is_said_and_in_no_variable_is_half_a_step(training):
     job = training("star_server")
     job.wait_for_snapshots(3)
     job.kill()
     job.restart()
-    read = job.read()
-    history = job.history()
-    last = len(history) - 1
-    for name in read:
+    read, history = job.read(), job.history()
+    count = read["old"][0]  # of steps
+    assert (read["old"] == count).all()
+    assert 5 <= count <= len(history)  # the step that was under way is not in the history
+    for name in WHOLE:
+        # Another step may have run while the snapshot was written, but not many.
         steps = steps_of(name, read, history)
-        # The step that was under way is not in the history.
-        assert steps or name != "old", f"{name} has a value that it never had"
-        print(name, steps[-1:] or "the step that was under way", "of", last)
+        assert steps or count >= len(history) - 2, f"{name} has a value that it never had"
+        assert not steps or abs(steps[-1] - count) <= 5 or steps[-1] == len(history) - 1, f"{name}: {steps} and {count}"
+    print(f"{len(history) - 1 - count:g} of {len(history) - 1} steps are lost")
 
 
 def test_a_damaged_snapshot_is_not_taken(training):
@@ -169,7 +177,7 @@ def test_a_damaged_snapshot_is_not_taken(training):
         file.write(bytes([byte[0] ^ 1]))
     job.restart()
     read, history = job.read(), job.history()
-    for name in read:
+    for name in WHOLE:
         assert steps_of(name, read, history), f"{name} has a value that it never had"
     assert "can't be restored" in job.errors()
     assert "the one before it is tried" in job.errors()

@@ -156,6 +156,13 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
                    "FUSEWIRE_TLS_CERT is set; see: fusewire explain trust#tls",
                    settings_.pipe.name.c_str(), kStockProtocol);
     }
+    if (!settings_.snapshots.folder.empty()) {
+      FUSEWIRE_LOG(
+          kWarn,
+          "%s: it writes no snapshots, as everything goes over gRPC, although FUSEWIRE_SNAPSHOTS is set; next: "
+          "use a protocol of Fusewire; see: fusewire explain elastic#snapshots",
+          settings_.pipe.name.c_str());
+    }
     // As TensorFlow's, except for the two ends of a fused receive.
     FUSEWIRE_LOG(kInfo, "%s: everything goes over gRPC", settings_.pipe.name.c_str());
     TF_RETURN_IF_ERROR(GrpcServer::Init(grpc));

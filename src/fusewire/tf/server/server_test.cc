@@ -2,6 +2,8 @@
 // Tests: server/session.cc. A server of a cluster of one task, and sessions whose master it is.
 #include "fusewire/tf/server/server.h"
 
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,6 +11,8 @@
 
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/server/session.h"
+#include "fusewire/tf/snapshot/snapshots.h"
+#include "fusewire/tf/state/devices.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,13 +26,13 @@ using tensorflow::Tensor;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-tensorflow::ServerDef DefOf(const std::string& protocol) {
+tensorflow::ServerDef DefOf(const std::string& protocol, const std::string& name = "worker") {
   tensorflow::ServerDef def;
   def.set_protocol(protocol);
-  def.set_job_name("worker");
+  def.set_job_name(name);
   def.set_task_index(0);
   tensorflow::JobDef* job = def.mutable_cluster()->add_job();
-  job->set_name("worker");
+  job->set_name(name);
   (*job->mutable_tasks())[0] = "localhost:0";
   return def;
 }
@@ -96,6 +100,75 @@ TEST(ServerTest, SaysWhyItCannotBe) {
   TfStatus status = Server::Make(def, {}, &made);
   EXPECT_FALSE(status.ok());
   EXPECT_EQ(made, nullptr);
+}
+
+// ---- snapshots ----
+
+// A folder for parameter servers that are made meanwhile.
+class ServerSnapshotsTest : public testing::Test {
+ protected:
+  ServerSnapshotsTest() {
+    folder_ = testing::TempDir() + "serverXXXXXX";
+    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+    setenv("FUSEWIRE_SNAPSHOTS", folder_.c_str(), 1);
+    setenv("FUSEWIRE_SNAPSHOT_EVERY", "3600", 1);
+  }
+  ~ServerSnapshotsTest() override {
+    unsetenv("FUSEWIRE_SNAPSHOTS");
+    unsetenv("FUSEWIRE_SNAPSHOT_EVERY");
+    std::filesystem::remove_all(folder_);
+  }
+  // TensorFlow's servers live until the process ends, and so does this one.
+  static tensorflow::DeviceMgr* DevicesOfAServer(const tensorflow::ServerFactory::Options& options = {}) {
+    std::unique_ptr<tensorflow::ServerInterface> made;
+    TfStatus status = Server::Make(DefOf("star_server", "ps"), options, &made);
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_TRUE(made->Start().ok());
+    return made.release()->worker_env()->device_mgr;
+  }
+  static uint64_t StateOf(const tensorflow::DeviceMgr& devices) {
+    return devices.HostCPU()->attributes().incarnation();
+  }
+  static Holding Rows() {
+    Holding rows;
+    rows.device = "CPU:0";
+    rows.name = "rows";
+    return rows;
+  }
+  static bool HasRows(const tensorflow::DeviceMgr& devices) {
+    std::unique_ptr<HoldingReader> reader;
+    return ReadHolding(devices.HostCPU(), Rows(), &reader).ok();
+  }
+  // Returns the state's number.
+  uint64_t WriteSnapshot() {
+    std::unique_ptr<Snapshots> snapshots;
+    TfStatus opened = Snapshots::Open(ReadSettings("ps").snapshots, DefOf("star_server", "ps"), &snapshots);
+    EXPECT_TRUE(opened.ok()) << opened;
+    EXPECT_TRUE(RestoreHolding(snapshots->devices()->HostCPU(), Rows(), {Tensor(2.0F)}).ok());
+    snapshots->inventory().Add(Rows());
+    EXPECT_TRUE(snapshots->Write().ok());
+    return snapshots->state();
+  }
+
+  std::string folder_;
+};
+
+TEST_F(ServerSnapshotsTest, AParameterServerStartsWithItsSnapshot) {
+  const uint64_t state = WriteSnapshot();
+  const tensorflow::DeviceMgr* devices = DevicesOfAServer();
+  EXPECT_EQ(StateOf(*devices), state);
+  EXPECT_TRUE(HasRows(*devices));
+}
+
+TEST_F(ServerSnapshotsTest, OneWhoseProgramHasMadeTheDevicesDoesNot) {
+  const uint64_t state = WriteSnapshot();
+  tensorflow::ServerFactory::Options options;
+  std::unique_ptr<tensorflow::DeviceMgr> devices;
+  ASSERT_TRUE(MakeDevices(DefOf("star_server", "ps"), {}, &devices).ok());
+  options.local_device_mgr = devices.release();  // lives as long as the server
+  EXPECT_EQ(DevicesOfAServer(options), options.local_device_mgr);
+  EXPECT_NE(StateOf(*options.local_device_mgr), state);
+  EXPECT_FALSE(HasRows(*options.local_device_mgr));
 }
 
 class SessionTest : public testing::Test {

@@ -268,6 +268,8 @@ void Snapshots::Keep(const Manifest& manifest, bool is_new_chain) {
 
 TfStatus Snapshots::CopyState(Manifest* manifest) {
   const bool is_full = manifest->files.empty();
+  const auto holdings = inventory_.holdings();
+  if (holdings.empty()) return TfStatus();
   TF_RETURN_IF_ERROR(folder_.Make());
   StateFile file;
   file.generation = manifest->generation;
@@ -277,7 +279,7 @@ TfStatus Snapshots::CopyState(Manifest* manifest) {
   TF_RETURN_IF_ERROR(
       StateWriter::Create(tensorflow::Env::Default(), path, EncodeTitle(task_, file.generation), &writer));
   uint64_t count = 0;
-  TfStatus copied = CopyTo(writer.get(), is_full, &count);
+  TfStatus copied = CopyTo(writer.get(), holdings, is_full, &count);
   if (copied.ok()) copied = writer->Close();
   file.bytes = writer->bytes();
   file.crc = writer->crc();
@@ -289,8 +291,9 @@ TfStatus Snapshots::CopyState(Manifest* manifest) {
   return copied;
 }
 
-TfStatus Snapshots::CopyTo(StateWriter* writer, bool is_full, uint64_t* copied) {
-  for (const auto& [holding, marks] : inventory_.holdings()) {
+TfStatus Snapshots::CopyTo(StateWriter* writer, const std::vector<std::pair<Holding, WriteMarks*>>& holdings,
+                           bool is_full, uint64_t* copied) {
+  for (const auto& [holding, marks] : holdings) {
     // Before the copy: what is written during it is copied next time.
     const WriteMarks::Taken taken = marks->Take();
     if (!is_full && taken.empty()) continue;

@@ -69,7 +69,8 @@ class Snapshots {
   void Round();
   // Adds the file, if there is anything to copy. Without files in the manifest: all that the task holds.
   TfStatus CopyState(Manifest* manifest);
-  TfStatus CopyTo(StateWriter* writer, bool is_full, uint64_t* copied);
+  TfStatus CopyTo(StateWriter* writer, const std::vector<std::pair<Holding, WriteMarks*>>& holdings, bool is_full,
+                  uint64_t* copied);
   void Keep(const Manifest& manifest, bool is_new_chain);
 
   const Options options_;
