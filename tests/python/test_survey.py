@@ -16,6 +16,7 @@ from certificates import Certificates
 from conftest import FUSEWIRE, clean_environment, run_to_end
 from processes import free_addresses, wait_until
 
+from fusewire.__main__ import main
 from fusewire.doctor import inquiry, survey
 from fusewire.doctor.survey import Peer, Survey, Way
 from fusewire.inspect import seeing
@@ -141,7 +142,8 @@ def test_without_addresses_the_job_of_this_machine_is_found(monkeypatch):
         return seeing.Place("127.0.0.1", 1, os.getpid(), start, (task,), members)
 
     here = [place("ps:0", start, ps="a:1", worker="b:2"), place("worker:0", start, ps="a:1", worker="b:2")]
-    others = [place("rank:0", start, rank="c:3"), place("ps:0", start + 1, ps="d:4")]  # of another kind, and dead
+    # Of another kind; dead; alone in its process.
+    others = [place("rank:0", start, rank="c:3"), place("ps:0", start + 1, ps="d:4"), place("local:0", start, it="f:0")]
     monkeypatch.setattr(seeing, "find", lambda: here + others)
     assert survey.addresses_of(survey.HERE, {}) == ["a:1", "b:2"]
     monkeypatch.setattr(seeing, "find", lambda: [*here, place("ps:0", start, ps="e:5")])
@@ -324,11 +326,20 @@ def test_ports_at_which_there_is_no_task_of_ours(tmp_path):
     assert not report["ok"]
 
 
-def test_addresses_that_are_none_are_a_usage_error(tmp_path):
-    for words in ([], ["nowhere"], ["host:port"]):
-        done = run_to_end([FUSEWIRE, "doctor", "--cluster", *words], tmp_path, clean_environment())
-        assert (done.status, done.out) == (2, "")
-        assert "write host" in done.error or "--cluster host:port" in done.error
+@pytest.mark.parametrize("words", ["nowhere", "host:port"])
+def test_addresses_that_are_none_are_a_usage_error(words, tmp_path):
+    done = run_to_end([FUSEWIRE, "doctor", "--cluster", words], tmp_path, clean_environment())
+    assert (done.status, done.out) == (2, "")
+    assert "write host:port" in done.error
+
+
+def test_no_address_and_no_cluster_here_is_a_usage_error(monkeypatch, capsys):
+    monkeypatch.setattr(seeing, "find", list)  # tests that run beside this one have clusters on this machine
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    assert main(["doctor", "--cluster"]) == 2
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert "no cluster is found on this machine: write --cluster host:port" in error
 
 
 def test_without_grpcs_package_it_says_so(tmp_path):

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from fusewire import machine
 from fusewire.doctor import inquiry
 from fusewire.doctor.inquiry import NoAnswerError
 from fusewire.doctor.network import CONFIG_ERRORS, cluster_of
@@ -103,6 +104,8 @@ def of_this_machine() -> list[str]:
     """The addresses of the cluster whose processes `fusewire top` finds. ValueError: there are several, or none."""
     places = [place for place in seeing.find() if seeing.is_alive(place) and not place.tasks[0].startswith("rank:")]
     clusters = {place.key: list(place.members.values()) for place in places}
+    # A server that is its own cluster has port 0 in it, which nobody can ask.
+    clusters = {key: found for key, found in clusters.items() if all(map(machine.host_and_port, found))}
     if len(clusters) > 1:
         each = ", or ".join(f"--cluster {addresses[0]}" for addresses in clusters.values())
         raise ValueError(f"{len(clusters)} clusters run on this machine: write {each}")
