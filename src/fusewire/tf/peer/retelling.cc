@@ -115,6 +115,7 @@ void Retelling::SayGraph(const TellingPtr& telling) {
                                           auto found = self->graphs_.find(next);
                                           if (found != self->graphs_.end())
                                             found->second.handle = telling->registered.graph_handle();
+                                          self->has_renamed_ = true;
                                         }
                                         self->SayNext(telling);
                                       });

@@ -317,6 +317,7 @@ class ReturnTest : public RunOpTest {
   ReturnTest() : RunOpTest(0, 20 * kSecondNs) {
     on_.state = 7;
     on_.KnowPeer();
+    channels_.push_back(on_.task.peer->channel());
   }
   // Before the answer to the run that has come last.
   void Kill() {
@@ -329,6 +330,7 @@ class ReturnTest : public RunOpTest {
     on_.state = state;
     on_.grpc().AnswerStatus(TfStatus());
     on_.AnswerPort();
+    channels_.push_back(on_.task.peer->channel());
   }
   static Ticket TicketOf(const DataWorld::Asked& run) {
     VarReader reader{ConstBytes(run.head)};
@@ -336,6 +338,9 @@ class ReturnTest : public RunOpTest {
     EXPECT_TRUE(DecodeRunHead(&reader, &head).ok());
     return head.ticket;
   }
+
+ private:
+  std::vector<ChannelPtr> channels_;  // they end here, and not on a thread of TensorFlow's
 };
 
 TEST_F(ReturnTest, TheRunIsMadeAgainThereWithItsTicket) {
