@@ -2,6 +2,7 @@
 """One task of the soak: a parameter server, or a worker that trains until it is ended, and reports every step.
 
 Its standard output is a file with a line for each event, with the monotonic clock:
+  BEGAN when, READY when                    the process has started; its server has
   RESTORING when, RESTORED when             the chief restores a checkpoint into all servers, has done so or failed
   SESSION when counts... low high global    a session was created: the values of its variables
   STEP when counts... low high global loss  a step was acknowledged
@@ -142,7 +143,9 @@ def train(target: str) -> None:
 
 
 def main() -> None:
+    say("BEGAN")
     server = tf1.train.Server(cluster, job_name=job, task_index=index, protocol=protocol)
+    say("READY")
     if job == "ps":
         server.join()
     recover_soon()
