@@ -86,6 +86,10 @@ class Case:
 BESIDE_S = 15.0
 # With snapshots, a session may be made anew for these faults: they are the chief's end, or of the worker itself.
 MAY_COST_SESSIONS = ("kill-chief", "full-disk", "descriptors", "threads")
+# Of the steps that are under way: few.
+ANSWERS_BYTES_MAX = 1 << 20
+# docs/elastic.md: servers don't keep such an answer, so it costs a session if it was on its way.
+LARGE_ANSWER = "answers of more than 64 KiB are not kept"
 
 
 def judge(tails: dict[str, Tail], case: Case) -> Verdict:
@@ -98,6 +102,12 @@ def judge(tails: dict[str, Tail], case: Case) -> Verdict:
     restores = [event.when for event in chief.events if event.word in ("RESTORING", "RESTORED")]
     verdict.restores = sum(event.word == "RESTORED" for event in chief.events)
     restores += _judge_checkpoints(chief, case, verdict)
+    for server in case.servers:
+        kept = max((end.answers_bytes for end in server.ends), default=0)
+        if kept > ANSWERS_BYTES_MAX:
+            verdict.wrong.append(
+                f"{server.name}: its snapshots keep {kept} bytes of answers: workers give no tickets back"
+            )
     for number, (name, tail) in enumerate(tails.items()):
         found = [(event.when, float(event.more[number])) for event in chief.events if event.word == "FOUND"]
         _judge_sessions(name, tail, case, verdict)
@@ -123,19 +133,26 @@ def _judge_checkpoints(chief: Tail, case: Case, verdict: Verdict) -> list[float]
 
 
 def _judge_sessions(name: str, tail: Tail, case: Case, verdict: Verdict) -> None:
-    is_first = True
+    is_first, error = True, ""
     for event in tail.events:
         if event.word == "BEGAN":
-            is_first = True
+            is_first, error = True, ""
+        if event.word == "AGAIN":
+            error = " ".join(event.more)
         if event.word != "SESSION":
             continue
         cause = next((each for each in reversed(case.faults) if each.when <= event.when), None)
-        reason = "it was started" if is_first else cause.fault if cause else "no fault"
+        reason = cause.fault if cause else "no fault"
+        if LARGE_ANSWER in error:
+            reason = f"{reason}, a large answer lost"
+        if is_first:
+            reason = "it was started"
         verdict.why[name, reason] += 1
-        if case.every_s and not is_first and reason not in MAY_COST_SESSIONS:
+        may_be = is_first or LARGE_ANSWER in error or reason in MAY_COST_SESSIONS
+        if case.every_s and not may_be:
             after = f"{cause.fault}: {cause.what}" if cause else "no fault"
-            verdict.wrong.append(f"{event.when:.1f}: {name}: a session was made anew, after {after}")
-        is_first = False
+            verdict.wrong.append(f"{event.when:.1f}: {name}: a session was made anew, after {after}: {error}")
+        is_first, error = False, ""
 
 
 def _judge_worker(

@@ -228,14 +228,14 @@ class Machine:
             "FUSEWIRE_RECOVERY": f"{RECOVERY_S:g}",
         }
 
-    def newest_snapshot(self, task: Task) -> tuple[float | None, float]:
-        """Of a server: when it was begun, by the monotonic clock, and how long it took."""
+    def newest_snapshot(self, task: Task) -> tuple[float | None, float, int]:
+        """Of a server: when it was begun, by the monotonic clock, how long it took, and the size of its manifest."""
         manifests = sorted(self.snapshots.glob(f"{task.job}_{task.index}/*.manifest")) if self.snapshots else []
         if not manifests:
-            return None, 0.0
+            return None, 0.0, 0
         begun = manifest_begun(manifests[-1].read_bytes())
         now = time.time()
-        return time.monotonic() - (now - begun), manifests[-1].stat().st_mtime - begun
+        return time.monotonic() - (now - begun), manifests[-1].stat().st_mtime - begun, manifests[-1].stat().st_size
 
     def _build_clock(self) -> bool:
         library = self.folder / "clock_shim.so"

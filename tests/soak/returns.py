@@ -18,6 +18,7 @@ class End:
     when: float
     snapshot_begun: float | None  # the newest complete one; None: it had none
     snapshot_took: float
+    answers_bytes: int = 0  # in it
 
 
 @dataclass

@@ -8,6 +8,7 @@ Its standard output is a file with a line for each event, with the monotonic clo
   STEP when counts... low high global loss  a step was acknowledged
   SAVED when global                         the chief has written a checkpoint
   FOUND when tear...                        in what it has restored: of each worker's block, largest less smallest
+  AGAIN when words                          an error for which TensorFlow makes a session anew
   ERROR when type words                     an error that ended the program's loop, which starts again
 Each worker counts its steps in its own variable on every parameter server: an acknowledged step must have been
 applied once, a failed one at most once. Its block of weights grows by one with each step, in all elements.
@@ -15,6 +16,7 @@ applied once, a failed one at most once. Its block of weights grows by one with 
 
 import faulthandler
 import json
+import logging
 import os
 import signal
 import time
@@ -43,6 +45,23 @@ def say(word: str, *more: object) -> None:
 def session_config() -> object:
     # Only this worker and the servers: it neither waits for other workers nor fails with them.
     return tf1.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{index}"])
+
+
+class Again(logging.Handler):
+    """What MonitoredSession says when it makes a session anew: only its log has the error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        words = " ".join(record.getMessage().split())
+        if words.startswith("An error was raised"):
+            say("AGAIN", words[words.find("Error: ") + 7 :][:600])
+
+
+def report_errors() -> None:
+    logger = logging.getLogger("tensorflow")
+    for handler in logger.handlers:
+        handler.setLevel(logging.WARNING)
+    logger.setLevel(logging.INFO)
+    logger.addHandler(Again())
 
 
 def recover_soon() -> None:
@@ -149,6 +168,7 @@ def main() -> None:
     if job == "ps":
         server.join()
     recover_soon()
+    report_errors()
     while True:
         try:
             train(server.target)

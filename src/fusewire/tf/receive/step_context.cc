@@ -95,6 +95,12 @@ std::vector<StepContext::Leaver> StepContext::LeaversOf(const std::string& task)
   return all;
 }
 
+void StepContext::ForgetLeavers() {
+  std::vector<Leaver> leavers;  // dropped outside the lock
+  MutexLock lock(mutex_);
+  leavers.swap(leavers_);
+}
+
 void StepContext::RouteTo(const std::string& task, Routed routed) {
   Source source;
   TfStatus found = FindSource(task, &source);

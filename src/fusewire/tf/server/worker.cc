@@ -92,6 +92,7 @@ void Worker::RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGrap
                                                      request->graph_handle(), request->exec_opts().record_timeline())
                                              .release();
     GrpcWorker::RunGraphAsync(options, request, response, [step, end = std::move(end)](const TfStatus& status) {
+      static_cast<Rendezvous*>(step)->step().ForgetLeavers();
       step->Unref();
       end(status);
     });
