@@ -19,27 +19,39 @@ pytestmark = pytest.mark.once
 FAULTS = "kill-server,kill-worker,kill-chief,stop,slow-reader,clock,partition,one-way,narrow,reset,full-disk"
 
 
-@pytest.mark.timeout(600)
-def test_training_survives_faults(tmp_path):
-    folder = tmp_path / "run"
-    protocols = ("grpc++", "star_server", "star_server_lite")
-    day = datetime.datetime.now(datetime.UTC).toordinal()
-    today = protocols[day % 3]
-    words = [sys.executable, ROOT / "tests/soak/run.py", "--minutes", "1", "--out", folder]
-    words += ["--protocol", today, "--faults", FAULTS, "--bound", "150"]  # other tests run beside it
-    words += ["--chief-joins"] if day % 2 else []
+def soak(folder, *words) -> str:
+    """What it says; --bound: other tests run beside it."""
     ended = subprocess.run(
-        words,
-        cwd=tmp_path,
+        [sys.executable, ROOT / "tests/soak/run.py", "--out", folder / "run", "--bound", "150", *words],
+        cwd=folder,
         env=clean_environment(PATH=os.environ["PATH"]),
         capture_output=True,
         text=True,
         timeout=590,
         check=False,
     )
-    errors = "".join(path.read_text()[-2000:] for path in folder.glob("*.err"))
+    errors = "".join(path.read_text()[-2000:] for path in (folder / "run").glob("*.err"))
     assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}\n{errors}"
     assert "what must not be: 0" in ended.stdout
+    return ended.stdout
+
+
+DAY = datetime.datetime.now(datetime.UTC).toordinal()
+
+
+@pytest.mark.timeout(600)
+def test_training_survives_faults(tmp_path):
+    today = ("grpc++", "star_server", "star_server_lite")[DAY % 3]
+    joins = ["--chief-joins"] if DAY % 2 else []
+    soak(tmp_path, "--minutes", "1", "--protocol", today, "--faults", FAULTS, *joins)
+
+
+@pytest.mark.timeout(600)
+def test_with_snapshots_no_session_is_made_anew_for_a_server(tmp_path):
+    today = ("star_server", "star_server_lite")[DAY % 2]
+    words = ["--minutes", "0.4", "--protocol", today, "--faults", "kill-server,kill-chief,reset", "--chief-joins"]
+    said = soak(tmp_path, *words, "--snapshots", "1")
+    assert "kill-server" in said  # each fault once before any is repeated
 
 
 @pytest.mark.timeout(200)

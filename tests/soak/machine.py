@@ -22,11 +22,13 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 
 import lab
 from processes import free_ports
+from returns import End
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Not root, which has no limit on threads. All tasks have the same user, so that they may share memory.
 USER = 65500
 ENTERED = "SOAK_ENTERED"
+RECOVERY_S = 120.0  # as fusewire run --snapshots sets it
 LIMITS = {"nofile": "Max open files", "nproc": "Max processes", "as": "Max address space"}  # in /proc/PID/limits
 
 
@@ -48,6 +50,28 @@ def command(line: str) -> None:
         raise RuntimeError(f"{line}: exit code {done.returncode}: {done.stderr.strip()}")
 
 
+def manifest_begun(manifest: bytes) -> float:
+    """The time of day that a snapshot's manifest has (src/fusewire/tf/heads/snapshots.h draws it)."""
+    at = len("fusewire manifest") + 1
+
+    def number() -> int:
+        nonlocal at
+        value, shift = 0, 0
+        while True:
+            byte = manifest[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    for _ in ("task", "cluster"):
+        size = number()
+        at += size
+    number()  # its generation
+    return number() / 1000
+
+
 class Task:
     """One task of the cluster, with one process after another."""
 
@@ -65,6 +89,7 @@ class Task:
         self.process: subprocess.Popen | None = None
         self.started = 0.0
         self.may_die = ""  # the fault under which it may end
+        self.ends: list[End] = []  # of its processes
 
     def start(self) -> None:
         machine = self._machine
@@ -94,8 +119,14 @@ class Task:
 
     def kill(self) -> None:
         if self.process is not None:
+            began = time.monotonic()
             self.send(signal.SIGKILL)
             self.process.wait(30)
+            self.note_end(began)
+
+    def note_end(self, when: float) -> None:
+        """After the process has ended, at `when` or later."""
+        self.ends.append(End(when, *self._machine.newest_snapshot(self)))
 
     def limit(self, kind: str, most: int | None) -> None:
         """Sets a limit, one of LIMITS, of the running process; None restores the old one."""
@@ -165,6 +196,7 @@ class Machine:
             "SOAK_CHECKPOINTS": str(self.checkpoints),
             "SOAK_PROTOCOL": protocol,
         }
+        self.snapshots: pathlib.Path | None = None
         self.clock = self._build_clock()
         if apart:
             # Separate mounts: no other process sees those of this run.
@@ -182,6 +214,28 @@ class Machine:
             "ps": [task.address for task in self.servers],
             "worker": [task.address for task in self.workers],
         }
+
+    def keep_snapshots(self, every_s: float) -> None:
+        """As fusewire run --snapshots does; on another disk than the checkpoints."""
+        self.snapshots = self.folder / "snapshots"
+        shutil.rmtree(self.snapshots, ignore_errors=True)
+        self.snapshots.mkdir()
+        if self.apart:
+            os.chown(self.snapshots, USER, USER)
+        self.variables |= {
+            "FUSEWIRE_SNAPSHOTS": str(self.snapshots),
+            "FUSEWIRE_SNAPSHOT_EVERY": f"{every_s:g}",
+            "FUSEWIRE_RECOVERY": f"{RECOVERY_S:g}",
+        }
+
+    def newest_snapshot(self, task: Task) -> tuple[float | None, float, int]:
+        """Of a server: when it was begun, by the monotonic clock, how long it took, and the size of its manifest."""
+        manifests = sorted(self.snapshots.glob(f"{task.job}_{task.index}/*.manifest")) if self.snapshots else []
+        if not manifests:
+            return None, 0.0, 0
+        begun = manifest_begun(manifests[-1].read_bytes())
+        now = time.time()
+        return time.monotonic() - (now - begun), manifests[-1].stat().st_mtime - begun, manifests[-1].stat().st_size
 
     def _build_clock(self) -> bool:
         library = self.folder / "clock_shim.so"

@@ -18,13 +18,15 @@ import pathlib
 import random
 import re
 import shutil
+import statistics
 import sys
 import tempfile
 import time
 
 import faults
 import machine as machines
-from judge import Tail, judge
+import returns
+from judge import Case, Injected, Tail, Verdict, judge
 
 SETTLE_S = (1.0, 5.0)  # between faults
 BEGIN_S = 120.0
@@ -34,6 +36,7 @@ class Run:
     def __init__(self, options: argparse.Namespace, machine: machines.Machine) -> None:
         self._options, self._machine = options, machine
         self._tails = {task.name: Tail(task.events_path) for task in machine.workers}
+        self._injected: list[Injected] = []
         self._began = time.monotonic()
         self.report: list[dict] = []
         self.hangs: list[str] = []
@@ -72,6 +75,7 @@ class Run:
             if task.may_die:
                 what += f", under the fault {task.may_die}"
             self.deaths.append(what)
+            task.note_end(now - 1)  # each second is looked at
             self.say(what + "; it is started again")
             task.start()
 
@@ -93,6 +97,7 @@ class Run:
         what, work = faults.ALL[name](self._machine, random.Random(f"{self._options.seed} {number}"))
         self.say(f"{number:3d} {name}: {what}")
         began = time.monotonic()
+        self._injected.append(Injected(name, what, began))
         for seconds in work:
             self._watch(seconds)
         ended = time.monotonic()
@@ -117,6 +122,8 @@ class Run:
             raise RuntimeError(f"no training within {BEGIN_S:.0f} s; see {machine.folder}")
         self.say("trains")
         self._watch(3)
+        if options.snapshots:
+            self._await_snapshots()
         ends = time.monotonic() + options.minutes * 60
         draw, number, bag = random.Random(options.seed), 0, []
         while time.monotonic() < ends:
@@ -131,6 +138,22 @@ class Run:
             if options.replay:
                 break
         self._watch(5)
+
+    def _await_snapshots(self) -> None:
+        until = time.monotonic() + BEGIN_S
+        while any(self._machine.newest_snapshot(server)[0] is None for server in self._machine.servers):
+            if time.monotonic() > until:
+                raise RuntimeError(f"no snapshot of each server within {BEGIN_S:.0f} s; see {self._machine.folder}")
+            self._watch(0.2)
+
+    def _case(self) -> Case:
+        servers = []
+        for task in self._machine.servers:
+            tail = Tail(task.events_path)
+            tail.look()
+            ready = [event.when for event in tail.events if event.word == "READY"]
+            servers.append(returns.Server(task.name, task.ends, ready))
+        return Case(servers, self._options.snapshots, self._injected, self._blind)
 
     def grown(self) -> list[dict]:
         """For each process that ran long enough: its first and its last sample."""
@@ -152,7 +175,8 @@ class Run:
         self._machine.stop()
         for tail in self._tails.values():
             tail.look()
-        verdict = judge(self._tails, len(self._machine.servers), self._blind)
+        case = self._case()
+        verdict = judge(self._tails, case)
         seconds = time.monotonic() - self._began
         by_fault: dict[str, list] = collections.defaultdict(list)
         for row in self.report:
@@ -164,13 +188,17 @@ class Run:
             words = f"{back[len(back) // 2]:22.1f} {back[-1]:8.1f}" if back else ""
             hung = len(took) - len(back)
             print(f"{name:14} {len(took):5} {words}" + (f"  hung {hung} times" if hung else ""))
+        share = 100 * (verdict.lost + verdict.went_back) / max(verdict.steps, 1)
         print(
-            f"steps acknowledged {verdict.steps}, lost to restores {verdict.lost}, checkpoints {verdict.saved}, "
-            f"restored {verdict.restores} times"
+            f"steps acknowledged {verdict.steps}, lost to restores {verdict.lost}, with servers that came back "
+            f"{verdict.went_back}: {share:.2f} %; checkpoints {verdict.saved}, restored {verdict.restores} times"
         )
+        self._say_returns(case, verdict)
         if verdict.anew:
             print(f"initialised anew {verdict.anew} times: the chief, without descriptors, could not open a checkpoint")
-        print(f"sessions {verdict.sessions}, errors that ended a program's loop {dict(verdict.errors)}")
+        why = ", ".join(f"{name} {count} ({reason})" for (name, reason), count in sorted(verdict.why.items()))
+        print(f"sessions {verdict.sessions}: {why}")
+        print(f"errors that ended a program's loop {dict(verdict.errors)}")
         grown = self.grown()
         for row in grown:
             change = ", ".join(f"{what} {row[what][0]} -> {row[what][1]}" for what in ("kib", "threads", "descriptors"))
@@ -192,10 +220,14 @@ class Run:
             "seconds": round(seconds),
             "steps": verdict.steps,
             "lost": verdict.lost,
+            "went_back": verdict.went_back,
+            "ages": [round(age, 3) for age in verdict.ages],
             "sessions": verdict.sessions,
+            "why": {f"{name}: {reason}": count for (name, reason), count in sorted(verdict.why.items())},
             "checkpoints": verdict.saved,
             "restores": verdict.restores,
             "chief_joins": options.chief_joins,
+            "snapshots": options.snapshots,
             "anew": verdict.anew,
             "errors": dict(verdict.errors),
             "hangs": self.hangs,
@@ -209,6 +241,17 @@ class Run:
         good = not (self.hangs or unexpected or aborted or verdict.wrong)
         print("good" if good else f"NOT GOOD; again with --seed {options.seed}", flush=True)
         return good
+
+    def _say_returns(self, case: Case, verdict: Verdict) -> None:
+        steps = [[event.when for event in tail.events if event.word == "STEP"] for tail in self._tails.values()]
+        for what, seconds in zip(("was ready", "had ended"), returns.pauses(case.servers, steps), strict=True):
+            if seconds:
+                middle = statistics.median(seconds)
+                print(f"first steps after a server {what}, s: middle {middle:.2f}, longest {max(seconds):.2f}")
+        if case.every_s:
+            took = [end.snapshot_took for server in case.servers for end in server.ends if end.snapshot_begun]
+            print(f"lost with servers, by age when the server ended: {returns.histogram(verdict.ages, case.every_s)}")
+            print(f"the oldest {max(verdict.ages, default=0):.2f} s; snapshots took up to {max(took, default=0):.2f} s")
 
     def _checks_that_failed(self) -> list[str]:
         found = []
@@ -230,6 +273,9 @@ def main() -> int:
         "--bound", type=float, default=90, help="seconds within which every worker must make a step after a fault"
     )
     parser.add_argument("--chief-joins", action="store_true", help="set FUSEWIRE_CHIEF_JOINS=1 (docs/elastic.md)")
+    parser.add_argument(
+        "--snapshots", type=float, default=0, metavar="SECONDS", help="the servers keep snapshots at this interval"
+    )
     parser.add_argument("--servers", type=int, default=2)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--replay", type=int, default=0, help="run only the fault with this number")
@@ -247,6 +293,8 @@ def main() -> int:
     machine = machines.Machine(folder, options.protocol, options.servers, options.workers, apart)
     if options.chief_joins:
         machine.variables["FUSEWIRE_CHIEF_JOINS"] = "1"
+    if options.snapshots:
+        machine.keep_snapshots(options.snapshots)
     run = Run(options, machine)
     try:
         run.go()

@@ -2,11 +2,13 @@
 """One task of the soak: a parameter server, or a worker that trains until it is ended, and reports every step.
 
 Its standard output is a file with a line for each event, with the monotonic clock:
+  BEGAN when, READY when                    the process has started; its server has
   RESTORING when, RESTORED when             the chief restores a checkpoint into all servers, has done so or failed
   SESSION when counts... low high global    a session was created: the values of its variables
   STEP when counts... low high global loss  a step was acknowledged
   SAVED when global                         the chief has written a checkpoint
   FOUND when tear...                        in what it has restored: of each worker's block, largest less smallest
+  AGAIN when words                          an error for which TensorFlow makes a session anew
   ERROR when type words                     an error that ended the program's loop, which starts again
 Each worker counts its steps in its own variable on every parameter server: an acknowledged step must have been
 applied once, a failed one at most once. Its block of weights grows by one with each step, in all elements.
@@ -14,6 +16,7 @@ applied once, a failed one at most once. Its block of weights grows by one with 
 
 import faulthandler
 import json
+import logging
 import os
 import signal
 import time
@@ -42,6 +45,23 @@ def say(word: str, *more: object) -> None:
 def session_config() -> object:
     # Only this worker and the servers: it neither waits for other workers nor fails with them.
     return tf1.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{index}"])
+
+
+class Again(logging.Handler):
+    """What MonitoredSession says when it makes a session anew: only its log has the error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        words = " ".join(record.getMessage().split())
+        if words.startswith("An error was raised"):
+            say("AGAIN", words[words.find("Error: ") + 7 :][:600])
+
+
+def report_errors() -> None:
+    logger = logging.getLogger("tensorflow")
+    for handler in logger.handlers:
+        handler.setLevel(logging.WARNING)
+    logger.setLevel(logging.INFO)
+    logger.addHandler(Again())
 
 
 def recover_soon() -> None:
@@ -142,10 +162,13 @@ def train(target: str) -> None:
 
 
 def main() -> None:
+    say("BEGAN")
     server = tf1.train.Server(cluster, job_name=job, task_index=index, protocol=protocol)
+    say("READY")
     if job == "ps":
         server.join()
     recover_soon()
+    report_errors()
     while True:
         try:
             train(server.target)

@@ -84,6 +84,7 @@ class StepContext {
     std::function<void(tensorflow::StatusCallback)> again;
   };
   void KeepLeaver(Leaver leaver);
+  // Once the executor has ended. The context may live on: TensorFlow does not destroy the rendezvous of every step.
   void DropLeavers();
   // All that have to run again, in order, where `task` has lost what was left there.
   std::vector<Leaver> LeaversOf(const std::string& task);

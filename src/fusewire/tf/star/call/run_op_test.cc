@@ -495,6 +495,19 @@ TEST_F(LeftValuesTest, APartThatWritesComesAgainWithItsTicket) {
   ASSERT_TRUE(AwaitEnd(*next));
 }
 
+// The step's context may live on.
+TEST_F(LeftValuesTest, AfterTheStepsEndTheTicketIsGivenBack) {
+  Leave(Again::kTicket);
+  const StepPtr ended = std::exchange(step_, nullptr);
+  (*ended)->step().DropLeavers();
+  auto next = Run(leaver_.get());
+  const Ticket last = TicketOf(*Next(kRunPart));
+  EXPECT_GT(last.number, left_.number);
+  EXPECT_EQ(last.open, last.number);
+  SayResult(&on_.world.asked.back(), Ramp(1, 1));
+  ASSERT_TRUE(AwaitEnd(*next));
+}
+
 TEST_F(LeftValuesTest, WhereTheSnapshotHasTheRunTheyAreLost) {
   Leave(Again::kTicket);
   KillServer();
