@@ -155,7 +155,8 @@ SETTINGS = (
         "FUSEWIRE_RECOVERY",
         "as FUSEWIRE_PEER_TIMEOUT",
         "seconds, from a lost server's last sign of life, during which a step over star_server makes its calls to that "
-        "server again; 0: never; see [elastic.md](elastic.md#a-lost-connection)",
+        "server again, and waits for one with snapshots to be started again; 0: never; see "
+        "[elastic.md](elastic.md#a-lost-connection)",
         SERVER,
     ),
     Setting(
