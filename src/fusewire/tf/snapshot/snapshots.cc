@@ -66,7 +66,7 @@ Mutex& OneCopies() {
 bool IsLong(const std::vector<StateFile>& files) {
   uint64_t bytes = 0;
   for (size_t i = 1; i < files.size(); ++i) bytes += files[i].bytes;
-  return files.empty() || files.size() >= kFilesMax || bytes > files[0].bytes;
+  return files.empty() || files.size() >= kFilesMax || bytes >= files[0].bytes;
 }
 
 std::string ShownPath(const std::string& path) { return absl::StrCat("\"", path, "\""); }
