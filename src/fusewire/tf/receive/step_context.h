@@ -86,8 +86,8 @@ class StepContext {
   void KeepLeaver(Leaver leaver);
   // All that have to run again, in order, where `task` has lost what was left there.
   std::vector<Leaver> LeaversOf(const std::string& task);
-  // After the step's executor has ended: nobody needs them any more. The context may live on: TensorFlow does not destroy
-  // the rendezvous of every step.
+  // After the step's executor has ended: nobody needs them any more. The context may live on: TensorFlow does not
+  // destroy the rendezvous of every step.
   void ForgetLeavers();
   // The task there aborts its part of the step. It is told once.
   void TellAbort(const ChannelPtr& channel);
