@@ -194,6 +194,7 @@ class LostWorld {
   void Kill() {
     if (!has_snapshot_) return;
     for (; first_young_ < ended_.size(); ++first_young_) {
+      ASSERT_TRUE(ended_[first_young_]->status().ok()) << ended_[first_young_]->message();
       if (ended_[first_young_]->output().flat<float>()(0) > in_snapshot_) ++lost;
     }
     ++kills;

@@ -40,6 +40,8 @@ using tensorflow::Tensor;
 // The attempts to place a part in one step.
 constexpr int kPlacedMax = 3;
 static_assert(kPlacedMax > 0);
+// How often a run goes on at a server that was restarted: it may be the run that kills it.
+constexpr int kReturnsMax = 16;
 
 // A part, and its number at the server that has it.
 struct Placement {
@@ -356,7 +358,7 @@ class Running final : public rpc::Call {
   void OnReturn(const TfStatus& status, ChannelPtr channel) {
     if (absl::IsCancelled(status)) return End(status);
     const bool is_back = status.ok() && channel != nullptr && channel->state() == channel_->state();
-    if (!is_back) return End(lost_.why);
+    if (!is_back || ++lost_.returns > kReturnsMax) return End(lost_.why);
     channel_ = std::move(channel);
     lost_.repeats = Repeats();
     lost_.has_left_again = false;
@@ -601,6 +603,7 @@ class Running final : public rpc::Call {
     TicketBookPtr book;  // of the ticket
     Repeats repeats;
     TfStatus why;  // while its return is awaited, or other parts run again
+    int returns = 0;
     bool has_left_again = false;
     std::vector<StepContext::Leaver> leavers;  // that are to run again, the next one last
   } lost_;

@@ -380,6 +380,22 @@ TEST_F(ReturnTest, AStepThatBeginsMeanwhileWaitsToo) {
   EXPECT_TRUE(running->status().ok()) << running->status();
 }
 
+TEST_F(ReturnTest, ARunThatKillsTheServerEachTimeEnds) {
+  PlaceIt(Again::kTicket);
+  auto running = Start();
+  Next(kRunPart);
+  for (int returns = 0; returns < 16; ++returns) {
+    Kill();
+    Restart();
+    SayPlaced(Next(kPlacePart), kPart, Again::kTicket);
+    Next(kRunPart);
+  }
+  Kill();
+  Restart();
+  ASSERT_TRUE(AwaitEnd(*running));
+  EXPECT_TRUE(absl::IsUnavailable(running->status())) << running->status();
+}
+
 TEST_F(ReturnTest, WithoutWhatItHadTheStepEndsAsItWouldHave) {
   PlaceIt(Again::kTicket);
   auto running = Start();
