@@ -155,7 +155,7 @@ void TryParts(ConstBytes in) {
   uint64_t part = 0;
   Again again = Again::kNever;
   (void)Taken(DecodePlaced(&placed, &part, &again));
-  FUSEWIRE_CHECK(again <= Again::kTicket);
+  FUSEWIRE_CHECK(again <= Again::kLeaves);
   RunHead run;
   if (!Taken(DecodeRunHead(&reader, &run))) return;
   FUSEWIRE_CHECK(run.ticket.open <= run.ticket.number);
