@@ -87,8 +87,8 @@ std::vector<observe::Number> ReadNumbers() {
   std::vector<observe::Number> numbers;
   for (const CounterAbout& about : AllCounters())
     numbers.push_back({about.name, about.help, about.is_gauge, about.counter->load()});
-  numbers.push_back(
-      {"snapshot_age_s", "Seconds since a parameter server's last snapshot; 0 without any.", true, SnapshotAgeS()});
+  numbers.push_back({"snapshot_age_seconds", "Seconds since a parameter server's last snapshot; 0 without any.", true,
+                     SnapshotAgeS()});
   numbers.push_back({"shared_bytes_out", "Bytes sent through shared memory.", false, transport::SharedBytesWritten()});
   return numbers;
 }

@@ -11,7 +11,10 @@
 #include <tensorflow/core/framework/cancellation.h>
 #include <tensorflow/core/framework/op_kernel.h>
 #include <tensorflow/core/public/version.h>
+#include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/threads_test.h"
+#include "fusewire/tf/heads/calls.h"
+#include "fusewire/tf/heads/varint.h"
 #include "fusewire/tf/receive/step_test.h"
 
 namespace fusewire::tf {
@@ -78,6 +81,70 @@ class RunningOp {
   tensorflow::AllocatorAttributes attributes_;
   tensorflow::OpKernelContext::Params params_;
   std::unique_ptr<tensorflow::OpKernelContext> context_;
+};
+
+// The operation beside a parameter server that the test plays.
+constexpr uint64_t kPart = 17;  // its number at the parameter server
+
+class RunOpTest : public testing::Test {
+ protected:
+  explicit RunOpTest(int64_t patience_ns = 2 * kSecondNs, int64_t recovery_ns = 0)
+      : on_(true, patience_ns, recovery_ns) {}
+  std::unique_ptr<RunningOp> Start(tensorflow::CancellationManager* cancellation = nullptr) {
+    return std::make_unique<RunningOp>(&on_.task, kernel_.get(), ++last_step_, Ramp(3, 1), cancellation);
+  }
+  // The next question that comes to the parameter server.
+  DataWorld::Asked* Next(uint16_t method) {
+    if (!on_.world.AwaitAsked(++questions_)) {
+      ADD_FAILURE() << "nothing was asked";
+      return nullptr;
+    }
+    DataWorld::Asked* asked = &on_.world.asked[questions_ - 1];
+    EXPECT_EQ(asked->method, method);
+    return asked;
+  }
+  static void AnswerWith(DataWorld::Asked* asked, const TfStatus& status, const std::string& rest = "",
+                         Buffers body = Buffers()) {
+    std::string head;
+    AppendTfStatus(status, &head);
+    head += rest;
+    asked->reply.Send(Status::Ok(), head, std::move(body));
+  }
+  static void SayPlaced(DataWorld::Asked* asked, uint64_t id, Again again = Again::kNever) {
+    std::string head;
+    AppendFixed64(&head, id);
+    if (again != Again::kNever) head.push_back(static_cast<char>(again));
+    AnswerWith(asked, TfStatus(), head);
+  }
+  static void SayResult(DataWorld::Asked* asked, const tensorflow::Tensor& result) {
+    std::string head;
+    Buffers body;
+    EXPECT_TRUE(AppendTensor(result, &head, &body).ok());
+    AnswerWith(asked, TfStatus(), head, std::move(body));
+  }
+  // As in the first step: the server finds the part by its fingerprint.
+  void PlaceIt(Again again = Again::kNever) {
+    auto running = Start();
+    SayPlaced(Next(kPlacePart), kPart, again);
+    SayResult(Next(kRunPart), Ramp(1, 1));
+    ASSERT_TRUE(AwaitEnd(*running));
+    ASSERT_TRUE(running->status().ok()) << running->status();
+  }
+  bool AwaitEnd(const RunningOp& running) {
+    return on_.world.RunUntilWithThreads([&running] { return running.ends.count() > 0; });
+  }
+  void ExpectCancelled(RunningOp* running) {
+    ASSERT_TRUE(AwaitEnd(*running));
+    Settle();
+    EXPECT_EQ(running->ends.count(), 1);
+    EXPECT_TRUE(absl::IsCancelled(running->status())) << running->status();
+  }
+  void Settle() { on_.world.world.RunFor(kSecondNs); }
+
+  StepWorld on_;
+  const std::unique_ptr<tensorflow::OpKernel> kernel_ = MakeRunOp(on_.task.cpu(), "the piece", /*is_alone=*/false);
+  int64_t last_step_ = 1000;
+  size_t questions_ = 0;
 };
 
 }  // namespace fusewire::tf
