@@ -137,7 +137,7 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   uint64_t losses() const { return losses_.count.load(std::memory_order_acquire); }
   int64_t RecoversUntilNs() const { return losses_.recovers_until_ns.load(std::memory_order_relaxed); }
   bool recovers() const { return options_.recovery_ns > 0; }
-  uint64_t state() const { return options_.state; }
+  const Options& options() const { return options_; }
   int64_t NowNs() const { return home_.clock()->NowNs(); }
   const TicketBookPtr& tickets() const { return options_.tickets; }
   // Any thread. For the status of each call over this channel: a lost connection makes it no longer alive.

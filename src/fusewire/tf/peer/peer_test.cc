@@ -70,6 +70,15 @@ class PeerTest : public testing::Test {
     return peer;
   }
 
+  // The lost task answers again, and says this of its data port.
+  Routing Return(const PeerPtr& peer, const PortWords& words) {
+    Routing routing;
+    Route(peer, &routing);
+    grpc_.AnswerStatus(TfStatus());
+    grpc_.Answer(words);
+    return routing;
+  }
+
   DataWorld world_;
   int64_t recovery_ns_ = 0;
   // shared_ptr: as sessions hold it.
@@ -246,28 +255,22 @@ TEST_F(PeerTest, OneThatIsBackWithWhatItHadIsToldItsSessionsAgain) {
   for (Routing* routing : {&first, &second}) {
     EXPECT_EQ(routing->ends, 1);
     ASSERT_NE(routing->channel, nullptr);
-    EXPECT_EQ(routing->channel->state(), 7u);
+    EXPECT_EQ(routing->channel->options().state, 7u);
   }
   EXPECT_FALSE(peer->is_lost());
 }
 
 TEST_F(PeerTest, WhoIsBackWithoutWhatItHadIsToldNothing) {
   PeerPtr peer = MakeLostPeer(7);
-  Routing routing;
-  Route(peer, &routing);
-  grpc_.AnswerStatus(TfStatus());
-  grpc_.Answer(WordsOf(8, 2));
+  const Routing routing = Return(peer, WordsOf(8, 2));
   EXPECT_TRUE(grpc_.sessions.empty());
   ASSERT_NE(routing.channel, nullptr);
-  EXPECT_EQ(routing.channel->state(), 8u);
+  EXPECT_EQ(routing.channel->options().state, 8u);
 }
 
 TEST_F(PeerTest, TheSameProcessIsToldNothingAgain) {
   PeerPtr peer = MakeLostPeer(7);
-  Routing routing;
-  Route(peer, &routing);
-  grpc_.AnswerStatus(TfStatus());
-  grpc_.Answer(WordsOf(7, 1));
+  const Routing routing = Return(peer, WordsOf(7, 1));
   EXPECT_TRUE(grpc_.sessions.empty());
   EXPECT_NE(routing.channel, nullptr);
 }
@@ -316,10 +319,7 @@ TEST_F(PeerTest, WhereASessionCannotBeToldAgainItIsAskedOnceMore) {
 TEST_F(PeerTest, ASessionThatHasEndedIsNotToldAgain) {
   PeerPtr peer = MakeLostPeer(7);
   peer->DropSession("one");
-  Routing routing;
-  Route(peer, &routing);
-  grpc_.AnswerStatus(TfStatus());
-  grpc_.Answer(WordsOf(7, 2));
+  const Routing routing = Return(peer, WordsOf(7, 2));
   EXPECT_TRUE(grpc_.sessions.empty());
   EXPECT_NE(routing.channel, nullptr);
 }
@@ -340,10 +340,7 @@ TEST_F(PeerTest, ItsGraphsAreToldAgainAndGetTheirNewNames) {
   retelling.KeepGraph(graph, "6");
   peer->DropSession("gone");
   EXPECT_EQ(now("5"), "5");
-  Routing routing;
-  Route(peer, &routing);
-  grpc_.AnswerStatus(TfStatus());
-  grpc_.Answer(WordsOf(7, 2));
+  const Routing routing = Return(peer, WordsOf(7, 2));
   ASSERT_EQ(grpc_.graphs.size(), 1u);
   EXPECT_EQ(grpc_.graphs[0].session_handle(), "one");
   EXPECT_EQ(now("5"), "1");

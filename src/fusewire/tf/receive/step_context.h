@@ -80,7 +80,7 @@ class StepContext {
     std::string task;
     std::vector<std::string> holders;
     bool takes = false;  // values that other parts have left at its task
-    // Runs it once more; any thread.
+    // Any thread. Repeats the run.
     std::function<void(tensorflow::StatusCallback)> again;
   };
   void KeepLeaver(Leaver leaver);

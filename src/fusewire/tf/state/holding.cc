@@ -392,7 +392,7 @@ TfStatus MakeTensor(DataType type, const std::vector<uint64_t>& shape, uint64_t 
 
 TfStatus ParseTensor(const std::string& text, Tensor* out) {
   tensorflow::TensorProto proto;
-  if (!proto.ParseFromString(text) || !out->FromProto(proto)) return absl::DataLossError("a tensor that is none");
+  if (!proto.ParseFromString(text) || !out->FromProto(proto)) return absl::DataLossError("a malformed tensor");
   return TfStatus();
 }
 

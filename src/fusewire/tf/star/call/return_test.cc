@@ -37,12 +37,7 @@ class ReturnTest : public RunOpTest {
     on_.AnswerPort();
     channels_.push_back(on_.task.peer->channel());
   }
-  static Ticket TicketOf(const DataWorld::Asked& run) {
-    VarReader reader{ConstBytes(run.head)};
-    RunHead head;
-    EXPECT_TRUE(DecodeRunHead(&reader, &head).ok());
-    return head.ticket;
-  }
+  static Ticket TicketOf(const DataWorld::Asked& run) { return HeadOf(run).ticket; }
 
  private:
   std::vector<ChannelPtr> channels_;  // they end here, and not on a thread of TensorFlow's

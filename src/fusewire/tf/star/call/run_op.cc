@@ -154,8 +154,7 @@ class StepCancel {
   std::atomic<bool> has_come_{false};
 };
 
-// What a run is made of: an operation's inputs, or copies of them for a run that is made once more, whose results
-// nobody wants.
+// The inputs of a run: an operation's, or copies of them for a repeated run, whose results are discarded.
 class RunInputs {
  public:
   explicit RunInputs(OpKernelContext* context)
@@ -338,7 +337,7 @@ class Running final : public rpc::Call {
   }
 
   // The server is lost, and is one that can be restarted with what it had.
-  bool MayReturn() const { return channel_->state() != 0 && channel_->recovers() && !channel_->alive(); }
+  bool MayReturn() const { return channel_->options().state != 0 && channel_->recovers() && !channel_->alive(); }
 
   // For how long, the peer knows. `why`: the step's error if it does not return, or without what it had.
   void AwaitReturn(const TfStatus& why) {
@@ -357,8 +356,10 @@ class Running final : public rpc::Call {
 
   void OnReturn(const TfStatus& status, ChannelPtr channel) {
     if (absl::IsCancelled(status)) return End(status);
-    const bool is_back = status.ok() && channel != nullptr && channel->state() == channel_->state();
-    if (!is_back || ++lost_.returns > kReturnsMax) return End(lost_.why);
+    const bool is_back = status.ok() && channel != nullptr && channel->options().state == channel_->options().state;
+    if (!is_back) return End(lost_.why);
+    const bool was_restarted = channel->options().incarnation != channel_->options().incarnation;
+    if (was_restarted && ++lost_.returns > kReturnsMax) return End(lost_.why);
     channel_ = std::move(channel);
     lost_.repeats = Repeats();
     lost_.has_left_again = false;
@@ -518,12 +519,12 @@ class Running final : public rpc::Call {
     TfStatus end = answer_.Finish(placement_->task);
     if (!end.ok() && answer_.lacks_values() && MayLeaveAgain()) return LeaveAgain(end);
     if (end.ok() && placement_->taken > 0) step_->Taken(placement_->taken);
-    const bool may_be_wanted_again = lost_.book != nullptr && placement_->kept > 0 && channel_->state() != 0;
+    const bool may_be_wanted_again = lost_.book != nullptr && placement_->kept > 0 && channel_->options().state != 0;
     if (end.ok() && may_be_wanted_again) KeepLeaver();
     End(end);
   }
 
-  // The step may need the values that it has left once more.
+  // If the server loses the values that this run has left, the run is repeated.
   void KeepLeaver() {
     if (inputs_.context() == nullptr) return;  // it is kept already
     StepContext::Leaver leaver{placement_->task, placement_->holders, placement_->taken > 0, nullptr};
@@ -541,7 +542,9 @@ class Running final : public rpc::Call {
   }
 
   // Once for each return of the server.
-  bool MayLeaveAgain() const { return inputs_.context() != nullptr && channel_->state() != 0 && !lost_.has_left_again; }
+  bool MayLeaveAgain() const {
+    return inputs_.context() != nullptr && channel_->options().state != 0 && !lost_.has_left_again;
+  }
 
   // `why`: the step's error if that does not help. The server did not run the part: this was the end of the ticket.
   void LeaveAgain(const TfStatus& why) {

@@ -198,9 +198,7 @@ class LostRunTest : public RunOpTest {
   }
   // Behind part, step and flags.
   static Ticket TicketOf(const DataWorld::Asked& run) {
-    VarReader reader{ConstBytes(run.head)};
-    RunHead head;
-    EXPECT_TRUE(DecodeRunHead(&reader, &head).ok());
+    const RunHead head = HeadOf(run);
     EXPECT_EQ(head.part, kPart);
     return head.ticket;
   }

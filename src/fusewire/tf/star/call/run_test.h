@@ -110,6 +110,12 @@ class RunOpTest : public testing::Test {
     head += rest;
     asked->reply.Send(Status::Ok(), head, std::move(body));
   }
+  static RunHead HeadOf(const DataWorld::Asked& run) {
+    VarReader reader{ConstBytes(run.head)};
+    RunHead head;
+    EXPECT_TRUE(DecodeRunHead(&reader, &head).ok());
+    return head;
+  }
   static void SayPlaced(DataWorld::Asked* asked, uint64_t id, Again again = Again::kNever) {
     std::string head;
     AppendFixed64(&head, id);

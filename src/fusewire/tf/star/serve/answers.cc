@@ -16,6 +16,13 @@ auto FindRun(Runs& runs, uint64_t number) {
   return std::find_if(runs.begin(), runs.end(), [number](const auto& run) { return run.number == number; });
 }
 
+KeptClient& JoinClient(std::map<uint64_t, KeptClient>* clients, uint64_t id, uint64_t open) {
+  KeptClient& client = (*clients)[id];
+  client.client = id;
+  client.open = std::max(client.open, open);
+  return client;
+}
+
 // Those that the client has answers of.
 template <class Runs>
 void DropBefore(Runs* runs, uint64_t open) {
@@ -118,9 +125,7 @@ bool Answers::HasEnded(uint64_t client, uint64_t number) {
 void Answers::Collect(std::map<uint64_t, KeptClient>* clients) {
   MutexLock lock(mutex_);
   for (const auto& [id, client] : clients_) {
-    KeptClient& to = (*clients)[id];
-    to.client = id;
-    to.open = std::max(to.open, client.open);
+    KeptClient& to = JoinClient(clients, id, client.open);
     for (const Run& run : client.runs) {
       if (!run.has_ended) continue;
       KeptRun kept{run.number, run.is_kept, run.head, {}};
@@ -176,9 +181,7 @@ bool RestoredAnswers::Answer(const Ticket& ticket, rpc::Reply* reply) {
 void RestoredAnswers::Collect(std::map<uint64_t, KeptClient>* clients) {
   MutexLock lock(mutex_);
   for (const auto& [id, client] : clients_) {
-    KeptClient& to = (*clients)[id];
-    to.client = id;
-    to.open = std::max(to.open, client.open);
+    KeptClient& to = JoinClient(clients, id, client.open);
     to.runs.insert(to.runs.end(), client.runs.begin(), client.runs.end());
   }
 }

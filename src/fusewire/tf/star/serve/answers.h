@@ -62,7 +62,7 @@ using AnswersPtr = std::shared_ptr<Answers>;
 
 // Runs that a snapshot says have ended. Their parts are placed anew after a restart, and a client's tickets have one
 // row of numbers for all parts, so a ticket is found by its client and number alone.
-// Home: any thread. Owns: their answers. Fails: Answer answers by itself.
+// Home: any thread. Owns: their answers. Fails: never.
 class RestoredAnswers {
  public:
   // Before the first Answer.
