@@ -174,6 +174,14 @@ void TryKept(ConstBytes in) {
   }
 }
 
+void TryWhereabouts(ConstBytes in) {
+  std::vector<Whereabout> known, again;
+  if (!Taken(DecodeWhereabouts(in, &known))) return;
+  FUSEWIRE_CHECK(known.size() <= kWhereaboutsMax);
+  FUSEWIRE_CHECK(DecodeWhereabouts(ConstBytes(EncodeWhereabouts(known)), &again).ok());
+  FUSEWIRE_CHECK(again.size() == known.size());
+}
+
 // A frame of a data file, and the head of a variable.
 void TryState(ConstBytes in) {
   StateFrame frame;
@@ -209,7 +217,7 @@ void TryManifest(ConstBytes in) {
 
 void Try(uint8_t which, ConstBytes in) {
   const AllocatedBytes allocated;
-  switch (which % 13) {
+  switch (which % 14) {
     case 0: TryTensors(in); break;
     case 1: TryTexts(in); break;
     case 2: TryList(in); break;
@@ -222,6 +230,7 @@ void Try(uint8_t which, ConstBytes in) {
     case 9: TryParts(in); break;
     case 10: TryKept(in); break;
     case 11: TryState(in); break;
+    case 12: TryWhereabouts(in); break;
     default: TryManifest(in);
   }
   // Payloads of statuses are listed, and each has taken two bytes at least; nothing else is kept.

@@ -3,7 +3,10 @@
 
 #include <cinttypes>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <sstream>
+#include <utility>
 
 #include "fusewire/transport/address.h"
 
@@ -13,10 +16,10 @@ namespace {
 constexpr int kPortVersion = 1;
 constexpr const char* kFuses = "fuses";
 constexpr size_t kHostBytesMax = 255;  // as of a name in DNS
-// No host has a slash: an older version, which reads a host here, ignores it.
+// No host has a slash: an older version, which reads a host here, ignores these.
 constexpr const char* kState = "state/";
-constexpr const char* kStateFormat = "state/%" SCNx64;
-constexpr size_t kStateWordMax = 22;
+constexpr const char* kEpoch = "epoch/";
+constexpr size_t kTaskBytesMax = 1024;
 
 bool IsHost(const std::string& text) {
   Result<transport::Address> parsed = transport::Address::Parse(transport::Address{text, 1}.ToString());
@@ -121,27 +124,76 @@ std::string EncodeDataPort(const DataPort& port) {
   return "fusewire " + std::to_string(kPortVersion) + " " + std::to_string(port.port) + " " + Hex(port.incarnation) +
          " " + kFuses + " " + std::to_string(port.group_port) + " " + Hex(port.host) + " " +
          std::to_string(port.group_age) + (port.advertised.empty() ? "" : " " + port.advertised) +
-         (port.state == 0 ? "" : " " + std::string(kState) + Hex(port.state));
+         (port.state == 0 ? "" : " " + std::string(kState) + Hex(port.state)) +
+         (port.epoch == 0 ? "" : " " + std::string(kEpoch) + std::to_string(port.epoch));
 }
 
 bool DecodeDataPort(const std::string& text, DataPort* port) {
-  int version = 0;
+  int version = 0, rest = 0;
   unsigned number = 0, group_number = 0;
-  char more[16] = "", where[kHostBytesMax + 1] = "", last[kStateWordMax + 1] = "";
-  static_assert(kHostBytesMax == 255 && kStateWordMax == 22);
-  int read =
-      std::sscanf(text.c_str(), "fusewire %d %u %" SCNx64 " %15s %u %" SCNx64 " %" SCNu32 " %255s %22s", &version,
-                  &number, &port->incarnation, more, &group_number, &port->host, &port->group_age, where, last);
+  char more[16] = "";
+  int read = std::sscanf(text.c_str(), "fusewire %d %u %" SCNx64 " %15s %u %" SCNx64 " %" SCNu32 "%n", &version,
+                         &number, &port->incarnation, more, &group_number, &port->host, &port->group_age, &rest);
   if (read < 3 || version != kPortVersion || number > UINT16_MAX) return false;
   if (read < 5 || group_number > UINT16_MAX) group_number = 0;
   if (read < 6) port->host = 0;
   if (read < 7) port->group_age = 0;
-  port->advertised = read < 8 || !IsHost(where) ? "" : where;
-  if (std::sscanf(port->advertised.empty() ? where : last, kStateFormat, &port->state) != 1) port->state = 0;
   port->port = static_cast<uint16_t>(number);
   port->group_port = static_cast<uint16_t>(group_number);
   port->fuses = std::strcmp(more, kFuses) == 0;
+  port->advertised.clear();
+  port->state = port->epoch = 0;
+  std::istringstream words(read < 7 ? "" : text.substr(static_cast<size_t>(rest)));
+  bool is_first = true;
+  for (std::string word; words >> word; is_first = false) {
+    if (word.rfind(kState, 0) == 0) {
+      port->state = std::strtoull(word.c_str() + std::strlen(kState), nullptr, 16);
+    } else if (word.rfind(kEpoch, 0) == 0) {
+      port->epoch = std::strtoull(word.c_str() + std::strlen(kEpoch), nullptr, 10);
+    } else if (is_first && word.size() <= kHostBytesMax && IsHost(word)) {
+      port->advertised = word;
+    }
+  }
   return true;
+}
+
+std::string EncodeWhereabouts(const std::vector<Whereabout>& known) {
+  std::string out;
+  AppendVarint(&out, known.size());
+  for (const Whereabout& one : known) {
+    AppendText(&out, one.task);
+    AppendText(&out, one.address);
+    AppendFixed64(&out, one.incarnation);
+    AppendFixed64(&out, one.state);
+    AppendVarint(&out, one.epoch);
+  }
+  return out;
+}
+
+Status DecodeWhereabouts(ConstBytes in, std::vector<Whereabout>* known) {
+  VarReader reader(in);
+  const uint64_t count = reader.Varint();
+  if (count > kWhereaboutsMax) {
+    return Status::Invalid("the places of " + std::to_string(count) + " tasks, and at most " +
+                           std::to_string(kWhereaboutsMax) + " come together");
+  }
+  known->clear();
+  for (uint64_t i = 0; i < count && reader.ok(); ++i) {
+    const ConstBytes task = reader.Text(), address = reader.Text();
+    Whereabout one;
+    one.incarnation = reader.Fixed64();
+    one.state = reader.Fixed64();
+    one.epoch = reader.Varint();
+    if (!reader.ok()) break;
+    if (task.size > kTaskBytesMax || address.size > kTaskBytesMax)
+      return Status::Invalid("the place of a task has a name or an address of more than 1 KiB");
+    one.task = task.ToString();
+    one.address = address.ToString();
+    if (!transport::Address::Parse(one.address).ok())
+      return Status::Invalid("the place of a task is no address of the form host:port");
+    known->push_back(std::move(one));
+  }
+  return reader.ok() && reader.done() ? Status::Ok() : Status::Invalid("the places of tasks are cut off");
 }
 
 }  // namespace fusewire::tf

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/status.h"
@@ -34,7 +35,12 @@ enum MethodNumber : uint16_t {
   kRunPart = 13,
   kKeepValues = 14,
   kEcho = 15,  // request := bytes:u64; answer := so many bytes of no meaning, head: the wire
+  kWhereabouts = 16,  // drawn below
+  kGetStatus = 17,    // the control plane of a task that is no more where its cluster says
+  kCreateWorkerSession = 18,
+  kDeleteWorkerSession = 19,
 };
+constexpr uint16_t kMethodsEnd = kDeleteWorkerSession + 1;
 
 // An application error of kReceive: send the keys again.
 constexpr uint32_t kUnknownKeys = 1;
@@ -112,9 +118,9 @@ Status DecodeKeptHead(VarReader* reader, KeptHead* kept);
 
 // What a task says about its data port when it is asked over gRPC, as a text; see peer/peer.h.
 //   port := "fusewire" version:decimal port:decimal incarnation:hex "fuses" group_port:decimal host:hex age:decimal
-//           [advertised:host] ["state/" state:hex]
-// with one space between. A reader ignores the words behind those that it knows; to one from before the state it is
-// an invalid host.
+//           [advertised:host] ["state/" state:hex] ["epoch/" epoch:decimal]
+// with one space between. A reader ignores words that it does not know; to one from before the state, state and epoch
+// are invalid hosts.
 // Home: none, plain values. Fails: Decode with false, for what no task with the plug-in says.
 struct DataPort {
   uint16_t port = 0;
@@ -127,10 +133,25 @@ struct DataPort {
   std::string advertised;   // the host at which it is reached; empty: the one that the cluster names
   // Of its variables. A task that is restarted with what it had says the same again; 0: it would come back empty.
   uint64_t state = 0;
+  // Of such a task: how often somebody has taken it over. Its calls are those from kWhereabouts on, too.
+  uint64_t epoch = 0;
 };
 
 // Always with "fuses": this version answers fused receives.
 std::string EncodeDataPort(const DataPort& port);
 bool DecodeDataPort(const std::string& text, DataPort* port);
+
+// ---- where tasks are ----
+//   whereabouts := count:varint (task:text address:text incarnation:u64 state:u64 epoch:varint)*
+// The request is what the caller knows, and the answer what the called knows then: of tasks with an epoch.
+struct Whereabout {
+  std::string task;     // "ps:3"
+  std::string address;  // of its data port, "host:port"
+  uint64_t incarnation = 0, state = 0;  // see DataPort
+  uint64_t epoch = 0;
+};
+constexpr size_t kWhereaboutsMax = 4096;
+std::string EncodeWhereabouts(const std::vector<Whereabout>& known);
+Status DecodeWhereabouts(ConstBytes in, std::vector<Whereabout>* known);
 
 }  // namespace fusewire::tf

@@ -89,6 +89,20 @@ TEST(Heads, ThatAreCutOffAreRefused) {
   });
 }
 
+TEST(Heads, PlacesOfTasksAreReadAsTheyAreWritten) {
+  const std::vector<Whereabout> said = {{"ps:3", "10.0.0.7:4711", 1, UINT64_MAX, 2}, {"ps:14", "[::1]:80", 3, 4, 300}};
+  ExpectWhole(EncodeWhereabouts(said), [&said](ConstBytes in) {
+    std::vector<Whereabout> read;
+    return DecodeWhereabouts(in, &read).ok() && EncodeWhereabouts(read) == EncodeWhereabouts(said);
+  });
+  std::vector<Whereabout> read;
+  EXPECT_TRUE(DecodeWhereabouts(ConstBytes(EncodeWhereabouts({})), &read).ok());
+  EXPECT_TRUE(read.empty());
+  for (const Whereabout& wrong : {Whereabout{"ps:3", "nowhere", 1, 2, 3}, Whereabout{std::string(2000, 'p'), "a:1", 1, 2, 3}})
+    EXPECT_FALSE(DecodeWhereabouts(ConstBytes(EncodeWhereabouts({wrong})), &read).ok());
+  EXPECT_FALSE(DecodeWhereabouts(ConstBytes(EncodeWhereabouts(std::vector<Whereabout>(kWhereaboutsMax + 1, said[0]))), &read).ok());
+}
+
 TEST(Heads, OfNumbersThatAreTooLargeAreRefused) {
   std::string text;
   AppendVarint(&text, kKeptNumbersMax);
@@ -127,10 +141,13 @@ TEST(Heads, ADataPortIsReadAsItIsWritten) {
     for (const uint64_t state : {uint64_t{0}, uint64_t{7}, UINT64_MAX}) {
       said.advertised = host;
       said.state = state;
+      said.epoch = state == 7 ? 12 : 0;
       DataPort read;
       ASSERT_TRUE(DecodeDataPort(EncodeDataPort(said), &read));
       EXPECT_TRUE(read.fuses);
       EXPECT_EQ(read.state, state);
+      EXPECT_EQ(read.epoch, said.epoch);
+      EXPECT_EQ(read.advertised, host);
       EXPECT_EQ(EncodeDataPort(read), EncodeDataPort(said));
     }
   }

@@ -119,7 +119,8 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
     // For how long a call may be made again, from the last sign of life of a peer whose connection is lost.
     int64_t recovery_ns = 0;
     TicketBookPtr tickets;  // of the peer; null: of this channel alone
-    uint64_t state = 0;     // of the peer's variables, see DataPort
+    uint64_t state = 0;     // of the peer's variables, see DataPort; likewise the epoch
+    uint64_t epoch = 0;
     // At home: its connection is lost. Null: nobody wants to know.
     std::function<void()> on_lost;
   };
@@ -196,7 +197,7 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   KeyNames names_;                                                  // at home
   std::vector<Recv*> gathered_;                                     // at home
   reactor::Timer cleanup_timer_;                                    // at home
-  std::array<std::atomic<uint32_t>, kKeepValues + 1> call_tags_{};  // by method; 0: not looked up yet
+  std::array<std::atomic<uint32_t>, kMethodsEnd> call_tags_{};  // by method; 0: not looked up yet
   Mutex cleanups_mutex_;
   std::vector<int64_t> cleanups_ FUSEWIRE_GUARDED_BY(cleanups_mutex_);
 };

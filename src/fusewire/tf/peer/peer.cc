@@ -12,6 +12,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/peer/marks.h"
+#include "fusewire/tf/peer/wire_call.h"
 
 namespace fusewire::tf {
 namespace {
@@ -20,6 +21,26 @@ namespace {
 constexpr int64_t kPortStep = 0x6675736577697265;
 // Between two calls to a task that accepts connections and dies again.
 constexpr int64_t kReturnPauseUs = 100 * 1000;
+
+Retelling::Way OverGrpc(const SidePtr& side) {
+  return {[side](const auto* request, auto* response, Retelling::Done done) {
+            side->worker()->CreateWorkerSessionAsync(request, response, std::move(done));
+          },
+          [side](const auto* request, auto* response, Retelling::Done done) {
+            side->worker()->RegisterGraphAsync(request, response, std::move(done));
+          }};
+}
+
+Retelling::Way OverWire(const ChannelPtr& channel) {
+  return {[channel](const auto* request, auto* response, Retelling::Done done) {
+            (new WireCall(channel, kCreateWorkerSession, "CreateWorkerSession", nullptr, response, std::move(done)))
+                ->Start(*request);
+          },
+          [channel](const auto* request, auto* response, Retelling::Done done) {
+            (new WireCall(channel, kRegisterGraph, "RegisterGraph", nullptr, response, std::move(done)))
+                ->Start(*request);
+          }};
+}
 
 }  // namespace
 
@@ -92,6 +113,7 @@ ChannelPtr Peer::MakeChannel(const PortWords& words) {
   channel.address = Place(words);
   channel.incarnation = words.incarnation;
   channel.state = words.state;
+  channel.epoch = words.epoch;
   channel.target = options_.target;
   channel.protocol = options_.protocol;
   channel.patience_ns = options_.patience_ns;
@@ -117,7 +139,7 @@ void Peer::KeepSession(const tensorflow::CreateWorkerSessionRequest& request, co
   if (is_grpc_only() || options_.recovery_ns == 0) return;
   {
     MutexLock lock(mutex_);
-    const bool never_returns = incarnation_ != 0 && state_id_ == 0;
+    const bool never_returns = last_.incarnation != 0 && last_.state == 0;
     if (never_returns) return;
     sides_[request.session_handle()] = side;
   }
@@ -160,7 +182,12 @@ void Peer::LookFor() {
 
 bool Peer::may_return() {
   MutexLock lock(mutex_);
-  return state_id_ != 0 && options_.recovery_ns > 0;
+  return last_.state != 0 && options_.recovery_ns > 0;
+}
+
+uint64_t Peer::epoch() {
+  MutexLock lock(mutex_);
+  return last_.epoch;
 }
 
 void Peer::Find(const SidePtr& side, Routed routed) {
@@ -174,7 +201,7 @@ void Peer::Find(const SidePtr& side, Routed routed) {
       channel_ = nullptr;
       has_lost_ = true;
       state_ = State::kUnknown;
-      if (state_id_ != 0 && lost->recovers()) limit_ns = lost->RecoversUntilNs() - lost->NowNs();
+      if (last_.state != 0 && lost->recovers()) limit_ns = lost->RecoversUntilNs() - lost->NowNs();
     }
     if (state_ == State::kUnknown || state_ == State::kAsking) {
       is_known = false;
@@ -191,10 +218,13 @@ void Peer::Find(const SidePtr& side, Routed routed) {
   }
   FUSEWIRE_CHECK(side != nullptr);
   FUSEWIRE_CHECK(side->worker() != nullptr);
-  if (limit_ns > 0) {
+  PortWords elsewhere;
+  if (IsFoundElsewhere(&elsewhere)) {
+    Answered(side, TfStatus(), /*has_plugin=*/true, elsewhere);
+  } else if (limit_ns > 0) {
     AwaitReturn(side, AddNs(Clock::Real()->NowNs(), limit_ns));
   } else {
-    Ask(side);
+    Ask(side, nullptr);
   }
 }
 
@@ -204,29 +234,95 @@ void Peer::BeginCall(const char* what, observe::Event* call) const {
   call->Begin(observe::Kind::kCall, tag, 0, 0);
 }
 
+struct Peer::Return {
+  SidePtr side;
+  int64_t deadline_ns = 0;
+  ScoutPtr scout;  // null: nobody else is asked
+  // shared_ptr: the scout ends the call, too.
+  std::shared_ptr<tensorflow::CallOptions> options = std::make_shared<tensorflow::CallOptions>();
+  tensorflow::GetStatusRequest request;
+  tensorflow::GetStatusResponse response;
+  observe::Event call;
+
+  bool is_early() const { return Clock::Real()->NowNs() + kReturnPauseUs * 1000 < deadline_ns; }
+  bool is_over() const { return scout != nullptr && scout->is_over(); }
+  // False: others have said where the task is.
+  bool Stop() const { return scout == nullptr || scout->Stop(); }
+};
+
 void Peer::AwaitReturn(const SidePtr& side, int64_t deadline_ns) {
-  struct Waiting {
-    tensorflow::CallOptions options;
-    tensorflow::GetStatusRequest request;
-    tensorflow::GetStatusResponse response;
-    observe::Event call;
-  };
-  auto waiting = std::make_shared<Waiting>();  // shared_ptr: std::function wants copies
-  BeginCall("its return", &waiting->call);
-  const int64_t left_ns = deadline_ns - Clock::Real()->NowNs();
-  waiting->options.SetTimeout(std::max<int64_t>(left_ns / kMillisecondNs, 1));
-  side->worker()->GetStatusAsync(&waiting->options, &waiting->request, &waiting->response, /*fail_fast=*/false,
-                                 [peer = shared_from_this(), side, waiting, deadline_ns](const TfStatus& status) {
-                                   waiting->call.End(status.ok());
-                                   const bool is_early = Clock::Real()->NowNs() + kReturnPauseUs * 1000 < deadline_ns;
-                                   if (!absl::IsUnavailable(status) || !is_early) return peer->Ask(side);
-                                   tensorflow::Env::Default()->SchedClosureAfter(
-                                       kReturnPauseUs,
-                                       [peer, side, deadline_ns] { peer->AwaitReturn(side, deadline_ns); });
-                                 });
+  auto awaited = std::make_shared<Return>();
+  awaited->side = side;
+  awaited->deadline_ns = deadline_ns;
+  if (options_.other != nullptr) {
+    auto found = [peer = shared_from_this(), side, options = awaited->options] {
+      options->StartCancel();
+      PortWords words;
+      FUSEWIRE_CHECK(peer->IsFoundElsewhere(&words));
+      peer->Answered(side, TfStatus(), /*has_plugin=*/true, words);
+    };
+    awaited->scout = Seek(kReturnPauseUs, options_.other, std::move(found));
+  }
+  AwaitOverGrpc(awaited);
 }
 
-void Peer::Ask(const SidePtr& side) {
+void Peer::AwaitOverGrpc(const ReturnPtr& awaited) {
+  if (awaited->is_over()) return;
+  BeginCall("its return", &awaited->call);
+  const int64_t left_ns = awaited->deadline_ns - Clock::Real()->NowNs();
+  awaited->options->SetTimeout(std::max<int64_t>(left_ns / kMillisecondNs, 1));
+  awaited->side->worker()->GetStatusAsync(awaited->options.get(), &awaited->request, &awaited->response,
+                                          /*fail_fast=*/false,
+                                          [peer = shared_from_this(), awaited](const TfStatus& status) {
+                                            awaited->call.End(status.ok());
+                                            if (awaited->is_over()) return;
+                                            if (absl::IsDeadlineExceeded(status)) awaited->deadline_ns = 0;
+                                            if (absl::IsUnavailable(status) && awaited->is_early())
+                                              return peer->AwaitSoon(awaited);
+                                            peer->Ask(awaited->side, awaited);
+                                          });
+}
+
+void Peer::AwaitSoon(const ReturnPtr& awaited) {
+  tensorflow::Env::Default()->SchedClosureAfter(
+      kReturnPauseUs, [peer = shared_from_this(), awaited] { peer->AwaitOverGrpc(awaited); });
+}
+
+ScoutPtr Peer::Seek(int64_t every_us, std::function<ChannelPtr(uint64_t turn)> other, std::function<void()> found) {
+  Scout::Options scout;
+  scout.task = ShortTask(options_.target);
+  scout.every_us = every_us;
+  scout.known = options_.known;
+  scout.other = std::move(other);
+  scout.found = std::move(found);
+  {
+    MutexLock lock(mutex_);
+    scout.after_epoch = last_.epoch;
+  }
+  auto begun = std::make_shared<Scout>(std::move(scout));
+  begun->Begin();
+  return begun;
+}
+
+bool Peer::IsFoundElsewhere(PortWords* words) {
+  Whereabout found;
+  if (options_.known == nullptr || !options_.known->Find(ShortTask(options_.target), &found)) return false;
+  {
+    MutexLock lock(mutex_);
+    if (found.epoch <= last_.epoch) return false;
+  }
+  Result<transport::Address> address = transport::Address::Parse(found.address);
+  if (!address.ok()) return false;
+  words->port = address.value().port;
+  words->advertised = address.value().host;
+  words->incarnation = found.incarnation;
+  words->state = found.state;
+  words->epoch = found.epoch;
+  words->fuses = true;
+  return true;
+}
+
+void Peer::Ask(const SidePtr& side, const ReturnPtr& awaited) {
   struct Question {
     tensorflow::LoggingRequest request;
     tensorflow::LoggingResponse response;
@@ -235,47 +331,76 @@ void Peer::Ask(const SidePtr& side) {
   auto question = std::make_shared<Question>();  // shared_ptr: std::function wants copies
   BeginCall("where its data port is", &question->call);
   PortWords::Ask(&question->request);
-  side->worker()->LoggingAsync(&question->request, &question->response,
-                               [peer = shared_from_this(), side, question](const TfStatus& status) {
-                                 question->call.End(status.ok());
-                                 peer->Answered(side, status, question->response);
-                               });
+  side->worker()->LoggingAsync(
+      &question->request, &question->response,
+      [peer = shared_from_this(), side, awaited, question](const TfStatus& status) {
+        question->call.End(status.ok());
+        if (awaited != nullptr) {
+          // It is dead again, or another process is about to take its task over.
+          if (absl::IsUnavailable(status) && awaited->is_early()) return peer->AwaitSoon(awaited);
+          if (!awaited->Stop()) return;
+        }
+        PortWords words;
+        TfStatus said = status;
+        const bool has_plugin = status.ok() && words.Read(question->response);
+        if (has_plugin) said = peer->Compare(&words);
+        peer->Answered(side, said, has_plugin && said.ok(), words);
+      });
 }
 
-void Peer::Answered(const SidePtr& side, const TfStatus& status, const tensorflow::LoggingResponse& response) {
-  PortWords words;
-  const bool has_plugin = status.ok() && words.Read(response);
+TfStatus Peer::Compare(PortWords* words) {
+  if (options_.known == nullptr || words->epoch == 0) return TfStatus();
+  const std::string task = ShortTask(options_.target);
+  options_.known->Learn({task, Place(*words).ToString(), words->incarnation, words->state, words->epoch});
+  PortWords elsewhere;
+  Whereabout found;
+  if (!options_.known->Find(task, &found) || found.epoch <= words->epoch) return TfStatus();
+  if (IsFoundElsewhere(&elsewhere)) {
+    *words = elsewhere;
+    return TfStatus();
+  }
+  return absl::UnavailableError(absl::StrCat(
+      options_.target, " (", options_.address, ") has been taken over by ", found.address,
+      ", which does not answer, and what it has itself is older; next: see why that one is gone (fusewire why)"));
+}
+
+void Peer::Answered(const SidePtr& side, const TfStatus& status, bool has_plugin, PortWords words) {
   bool is_return = false;
   {
     MutexLock lock(mutex_);
     FUSEWIRE_DCHECK(state_ == State::kAsking);
-    is_return = has_plugin && words.port != 0 && state_id_ != 0 && words.state == state_id_ &&
-                words.incarnation != incarnation_;
+    is_return = has_plugin && words.port != 0 && last_.state != 0 && words.state == last_.state &&
+                words.incarnation != last_.incarnation;
   }
-  if (!is_return) return Settle(status, has_plugin, words);
-  retelling_->Say(side->worker(), [peer = shared_from_this(), side, words](const TfStatus& told) {
-    if (told.ok()) LOG(INFO) << "fusewire: " << ShortTask(peer->options_.target) << " is back with what it had";
-    peer->Settle(told, true, words);
-  });
+  if (!is_return) return Settle(status, has_plugin, words, nullptr);
+  ChannelPtr channel = MakeChannel(words);
+  retelling_->Say(words.epoch != 0 ? OverWire(channel) : OverGrpc(side),
+                  [peer = shared_from_this(), words, channel](const TfStatus& told) {
+                    if (told.ok())
+                      LOG(INFO) << "fusewire: " << ShortTask(peer->options_.target) << " is back with what it had";
+                    peer->Settle(told, true, words, channel);
+                  });
 }
 
-void Peer::Settle(const TfStatus& status, bool has_plugin, const PortWords& words) {
+void Peer::Settle(const TfStatus& status, bool has_plugin, const PortWords& words, ChannelPtr channel) {
   // A server without this method has no plug-in; any other error is a failure to reach it.
   bool is_answer = status.ok() || absl::IsUnimplemented(status);
   bool speaks = status.ok() && has_plugin && words.port != 0 && !is_grpc_only();
   bool is_refused = is_answer && !speaks && options_.must_encrypt;
   bool warns = false;
   std::vector<Routed> waiting;
-  ChannelPtr channel;
+  if (!speaks) {
+    channel = nullptr;
+  } else if (channel == nullptr) {
+    channel = MakeChannel(words);
+  }
   {
     MutexLock lock(mutex_);
     FUSEWIRE_DCHECK(state_ == State::kAsking);
     if (speaks) {
-      channel_ = MakeChannel(words);
+      channel_ = channel;
       state_ = State::kChannel;
-      channel = channel_;
-      state_id_ = words.state;
-      incarnation_ = words.incarnation;
+      last_ = words;
     } else {
       state_ = is_answer && !is_refused ? State::kGrpc : State::kUnknown;
     }

@@ -20,6 +20,7 @@
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/channel.h"
 #include "fusewire/tf/peer/retelling.h"
+#include "fusewire/tf/peer/whereabouts.h"
 
 namespace fusewire::tf {
 
@@ -71,6 +72,9 @@ class Peer : public std::enable_shared_from_this<Peer> {
     int64_t patience_ns = 0;
     int64_t recovery_ns = 0;    // see Channel::Options
     bool must_encrypt = false;  // no way over gRPC, which does not
+    WhereaboutsPtr known;       // of this process
+    // Whom to ask next where the task is; null: nobody, now.
+    std::function<ChannelPtr(uint64_t turn)> other;
   };
   // `task` outlives the peer. Null: the way is gRPC, whatever the peer speaks.
   Peer(task::Task* task, Options options);
@@ -95,18 +99,34 @@ class Peer : public std::enable_shared_from_this<Peer> {
   // once, so that it is told even if nobody here waits for it: other parameter servers may.
   void KeepSession(const tensorflow::CreateWorkerSessionRequest& request, const SidePtr& side);
   void DropSession(const std::string& session);
+  // Where others say that the task is, if they say it of a later epoch than the last that was found here; the next
+  // Route goes there. The caller stops the search.
+  ScoutPtr Seek(int64_t every_us, std::function<ChannelPtr(uint64_t turn)> other, std::function<void()> found);
   // It may come back with what it had: it is to be told of graphs again.
   bool may_return();
+  // That it has announced last; 0: nobody takes it over, or it has not been asked yet.
+  uint64_t epoch();
   Retelling& retelling() { return *retelling_; }
 
  private:
   enum class State { kUnknown, kAsking, kChannel, kGrpc };
   void Find(const SidePtr& side, Routed routed);
-  // Until a task that is lost answers over gRPC, at most until `deadline_ns` of Clock::Real(); then asks.
+  // Until a task that is lost answers over gRPC, or others say where it is, at most until `deadline_ns` of
+  // Clock::Real(); then asks.
+  struct Return;
+  // shared_ptr: std::function wants copies.
+  using ReturnPtr = std::shared_ptr<Return>;
   void AwaitReturn(const SidePtr& side, int64_t deadline_ns);
-  void Ask(const SidePtr& side);
-  void Answered(const SidePtr& side, const TfStatus& status, const tensorflow::LoggingResponse& response);
-  void Settle(const TfStatus& status, bool has_plugin, const PortWords& words);
+  void AwaitOverGrpc(const ReturnPtr& awaited);
+  void AwaitSoon(const ReturnPtr& awaited);
+  // `awaited` null: the answer counts, whatever it is.
+  void Ask(const SidePtr& side, const ReturnPtr& awaited);
+  // What a task says of itself, with what others say of it: the later epoch counts. Fails if that one is lost.
+  TfStatus Compare(PortWords* words);
+  // Others have said it. False: nothing later than what was found here before.
+  bool IsFoundElsewhere(PortWords* words);
+  void Answered(const SidePtr& side, const TfStatus& status, bool has_plugin, PortWords words);
+  void Settle(const TfStatus& status, bool has_plugin, const PortWords& words, ChannelPtr channel);
   void LookFor();
   void ForgetSessions();
   void BeginCall(const char* what, observe::Event* call) const;
@@ -125,8 +145,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   ChannelPtr channel_ FUSEWIRE_GUARDED_BY(mutex_);
   std::vector<Routed> waiting_ FUSEWIRE_GUARDED_BY(mutex_);
   std::map<std::string, SidePtr> sides_ FUSEWIRE_GUARDED_BY(mutex_);  // of the sessions
-  uint64_t state_id_ FUSEWIRE_GUARDED_BY(mutex_) = 0;                 // that it has announced last
-  uint64_t incarnation_ FUSEWIRE_GUARDED_BY(mutex_) = 0;              // likewise
+  DataPort last_ FUSEWIRE_GUARDED_BY(mutex_);                         // that it has announced
   // shared_ptr: it is told while the peer may go.
   const std::shared_ptr<Retelling> retelling_ = std::make_shared<Retelling>();
 };

@@ -33,6 +33,8 @@ class PeerTest : public testing::Test {
     options.data_address = data_address;
     options.recovery_ns = recovery_ns_;
     options.must_encrypt = must_encrypt;
+    options.known = known_;
+    options.other = [](uint64_t) { return ChannelPtr(); };  // what others say comes from the test
     return std::make_shared<Peer>(is_grpc_only ? nullptr : world_.worker.get(), std::move(options));
   }
   void Route(const PeerPtr& peer, Routing* routing) {
@@ -57,7 +59,7 @@ class PeerTest : public testing::Test {
     return words;
   }
   // A peer that has been found, with one session, and is lost.
-  PeerPtr MakeLostPeer(uint64_t state) {
+  PeerPtr MakeLostPeer(uint64_t state, uint64_t epoch = 0) {
     recovery_ns_ = 3 * kSecondNs;
     PeerPtr peer = MakePeer();
     tensorflow::CreateWorkerSessionRequest session;
@@ -65,7 +67,9 @@ class PeerTest : public testing::Test {
     peer->KeepSession(session, side_);
     Routing routing;
     Route(peer, &routing);
-    grpc_.Answer(WordsOf(state, 1));
+    PortWords words = WordsOf(state, kLost);
+    words.epoch = epoch;
+    grpc_.Answer(words);
     routing.channel->ReportStatus(Status::Unavailable("the pipe broke"));
     return peer;
   }
@@ -79,7 +83,20 @@ class PeerTest : public testing::Test {
     return routing;
   }
 
+  // Another process has taken the task over.
+  static Whereabout Taken(uint64_t state, uint64_t epoch) { return {"ps:0", "ps:5555", 1, state, epoch}; }
+  // The one who has it is told of its session.
+  void AnswerSession() {
+    ASSERT_TRUE(world_.RunUntilWithThreads([this] { return !world_.asked.empty(); }));
+    EXPECT_EQ(world_.asked[0].method, kCreateWorkerSession);
+    std::string said;
+    AppendTfStatus(TfStatus(), &said);
+    world_.asked[0].reply.Send(Status::Ok(), ConstBytes(said));
+  }
+
+  static constexpr uint64_t kLost = 90;  // the incarnation of one that is gone
   DataWorld world_;
+  const WhereaboutsPtr known_ = std::make_shared<Whereabouts>();
   int64_t recovery_ns_ = 0;
   // shared_ptr: as sessions hold it.
   std::shared_ptr<FakeCache> cache_ = std::make_shared<FakeCache>(kPeerTask);
@@ -270,7 +287,7 @@ TEST_F(PeerTest, WhoIsBackWithoutWhatItHadIsToldNothing) {
 
 TEST_F(PeerTest, TheSameProcessIsToldNothingAgain) {
   PeerPtr peer = MakeLostPeer(7);
-  const Routing routing = Return(peer, WordsOf(7, 1));
+  const Routing routing = Return(peer, WordsOf(7, kLost));
   EXPECT_TRUE(grpc_.sessions.empty());
   EXPECT_NE(routing.channel, nullptr);
 }
@@ -298,6 +315,68 @@ TEST_F(PeerTest, TheWaitForItsReturnHasAnEnd) {
   grpc_.Answer(WordsOf(7, 2));
   EXPECT_EQ(grpc_.sessions.size(), 1u);
   EXPECT_NE(second.channel, nullptr);
+}
+
+TEST_F(PeerTest, OneThatOthersHaveFoundIsToldOverTheWire) {
+  PeerPtr peer = MakeLostPeer(7, /*epoch=*/1);
+  Routing routing;
+  Route(peer, &routing);
+  ASSERT_EQ(grpc_.awaiting.size(), 1u);
+  known_->Learn(Taken(7, 2));
+  AnswerSession();
+  ASSERT_TRUE(world_.RunUntilWithThreads([&routing] { return routing.ends > 0; }));
+  ASSERT_NE(routing.channel, nullptr) << routing.status;
+  EXPECT_EQ(routing.channel->address().ToString(), "ps:5555");
+  EXPECT_EQ(peer->epoch(), 2u);
+  EXPECT_TRUE(grpc_.sessions.empty());
+  grpc_.AnswerStatus(TfStatus());  // the call over gRPC ends later, and changes nothing
+  EXPECT_TRUE(grpc_.asked.empty());
+  EXPECT_EQ(routing.ends, 1);
+}
+
+TEST_F(PeerTest, ALateAnswerOfTheOldOneIsNotTaken) {
+  PeerPtr peer = MakeLostPeer(7, 1);
+  Routing routing;
+  Route(peer, &routing);
+  grpc_.AnswerStatus(TfStatus());
+  known_->Learn(Taken(7, 2));
+  PortWords old = WordsOf(7, kLost);
+  old.epoch = 1;
+  grpc_.Answer(old);
+  AnswerSession();
+  ASSERT_TRUE(world_.RunUntilWithThreads([&routing] { return routing.ends > 0; }));
+  EXPECT_EQ(peer->epoch(), 2u);
+  ASSERT_NE(routing.channel, nullptr);
+  EXPECT_EQ(routing.channel->options().incarnation, 1u);
+}
+
+TEST_F(PeerTest, WhoeverHasHeardOfALaterOneNeverGoesBack) {
+  known_->Learn(Taken(7, 3));
+  Routing routing;
+  Route(peer_, &routing);
+  EXPECT_TRUE(grpc_.asked.empty());
+  ASSERT_NE(routing.channel, nullptr);
+  EXPECT_EQ(routing.channel->options().epoch, 3u);
+  routing.channel->ReportStatus(Status::Unavailable("the pipe broke"));
+  Routing again;
+  Route(peer_, &again);
+  PortWords old = WordsOf(7, kLost);
+  old.epoch = 2;
+  grpc_.Answer(old);
+  EXPECT_EQ(again.channel, nullptr);
+  EXPECT_TRUE(absl::IsUnavailable(again.status)) << again.status;
+}
+
+TEST_F(PeerTest, WhatATaskSaysOfItselfOthersAreTold) {
+  Routing routing;
+  Route(peer_, &routing);
+  PortWords words = WordsOf(7, 1);
+  words.epoch = 4;
+  grpc_.Answer(words);
+  Whereabout found;
+  ASSERT_TRUE(known_->Find("ps:0", &found));
+  EXPECT_EQ(found.epoch, 4u);
+  EXPECT_EQ(found.address, "ps:5555");
 }
 
 TEST_F(PeerTest, WhereASessionCannotBeToldAgainItIsAskedOnceMore) {

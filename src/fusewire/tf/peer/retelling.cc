@@ -3,8 +3,6 @@
 
 #include <vector>
 
-#include <tensorflow/core/distributed_runtime/worker_interface.h>
-
 namespace fusewire::tf {
 
 void Retelling::KeepSession(const tensorflow::CreateWorkerSessionRequest& request) {
@@ -51,7 +49,7 @@ void Retelling::Clear() {
 
 // One call after the other: each request and answer lives here.
 struct Retelling::Telling {
-  tensorflow::WorkerInterface* worker = nullptr;
+  Way way;
   Done done;
   std::vector<std::string> sessions;  // left to say, the next one last; likewise
   std::vector<GraphKey> graphs;
@@ -61,9 +59,9 @@ struct Retelling::Telling {
   tensorflow::RegisterGraphResponse registered;
 };
 
-void Retelling::Say(tensorflow::WorkerInterface* worker, Done done) {
+void Retelling::Say(Way way, Done done) {
   auto telling = std::make_shared<Telling>();
-  telling->worker = worker;
+  telling->way = std::move(way);
   telling->done = std::move(done);
   {
     MutexLock lock(mutex_);
@@ -89,11 +87,11 @@ void Retelling::SaySession(const TellingPtr& telling) {
     if (found != sessions_.end()) telling->session = found->second;
   }
   if (telling->session.session_handle().empty()) return SayNext(telling);  // it has ended meanwhile
-  telling->worker->CreateWorkerSessionAsync(&telling->session, &telling->created,
-                                            [self = shared_from_this(), telling](const TfStatus& status) {
-                                              if (!status.ok()) return telling->done(status);
-                                              self->SayNext(telling);
-                                            });
+  telling->way.create_session(&telling->session, &telling->created,
+                              [self = shared_from_this(), telling](const TfStatus& status) {
+                                if (!status.ok()) return telling->done(status);
+                                self->SayNext(telling);
+                              });
 }
 
 void Retelling::SayGraph(const TellingPtr& telling) {
@@ -107,7 +105,7 @@ void Retelling::SayGraph(const TellingPtr& telling) {
     if (is_there) telling->graph = found->second.request;
   }
   if (!is_there) return SayNext(telling);
-  telling->worker->RegisterGraphAsync(&telling->graph, &telling->registered,
+  telling->way.register_graph(&telling->graph, &telling->registered,
                                       [self = shared_from_this(), telling, next](const TfStatus& status) {
                                         if (!status.ok()) return telling->done(status);
                                         {

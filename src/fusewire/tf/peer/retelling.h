@@ -17,10 +17,6 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
 
-namespace tensorflow {
-class WorkerInterface;
-}
-
 namespace fusewire::tf {
 
 class Retelling : public std::enable_shared_from_this<Retelling> {
@@ -38,8 +34,15 @@ class Retelling : public std::enable_shared_from_this<Retelling> {
   // The task has not kept its state, or never does.
   void Clear();
 
-  // Tells `worker` all of it, one after the other; it lives until `done`, which is called once.
-  void Say(tensorflow::WorkerInterface* worker, Done done);
+  // The two calls. Request and answer live until `done`.
+  struct Way {
+    std::function<void(const tensorflow::CreateWorkerSessionRequest*, tensorflow::CreateWorkerSessionResponse*, Done)>
+        create_session;
+    std::function<void(const tensorflow::RegisterGraphRequest*, tensorflow::RegisterGraphResponse*, Done)>
+        register_graph;
+  };
+  // Says all of it, one after the other. `done` is called once.
+  void Say(Way way, Done done);
 
  private:
   struct Graph {

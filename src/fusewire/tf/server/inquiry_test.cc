@@ -88,7 +88,7 @@ class InquiryTest : public testing::Test {
                    }};
   const std::shared_ptr<FakeCache> grpc_ = std::make_shared<FakeCache>(kPeerTask);
   ClusterPtr cluster_;
-  Directory directory_{world_.worker.get(), Directory::Options{kSecondNs, 0, false, {}, ""}};
+  Directory directory_{world_.worker.get(), Directory::Options{kSecondNs, 0, false, false, {}, ""}};
   std::unique_ptr<Inquiries> inquiries_;
 };
 

@@ -9,7 +9,7 @@
 
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/peer/marks.h"
-#include "fusewire/tf/server/wire_call.h"
+#include "fusewire/tf/peer/wire_call.h"
 
 namespace fusewire::tf {
 
@@ -17,6 +17,9 @@ using tensorflow::CallOptions;
 using tensorflow::StatusCallback;
 
 namespace {
+
+// Between two questions to others, while a task that a master wants to greet does not answer.
+constexpr int64_t kGreetingPauseUs = 1000 * 1000;
 
 // A collective provides the memory for the bytes: they land there, and the answer has nothing else.
 class ReceiveBufferCall final : public rpc::Call {
@@ -102,7 +105,7 @@ void Tell(const SidePtr& side, void (tensorflow::WorkerInterface::*method)(const
 
 }  // namespace
 
-RemoteWorker::RemoteWorker(Ways ways) : ways_(std::move(ways)) {}
+RemoteWorker::RemoteWorker(Ways ways, Siblings siblings) : ways_(std::move(ways)), siblings_(std::move(siblings)) {}
 
 void RemoteWorker::Route(CallOptions* opts, StatusCallback done, OverGrpc over_grpc, OverWire over_wire) {
   if (ways_.peer->is_grpc_only()) return over_grpc(opts, std::move(done));
@@ -142,24 +145,86 @@ void RemoteWorker::Route(CallOptions* opts, StatusCallback done, OverGrpc over_g
 
 // ---- over gRPC: the control plane ----
 
+// A master's first call to a task. Nobody may answer at the address in the cluster, although the task lives.
+struct RemoteWorker::Greeting {
+  CallOptions options;
+  tensorflow::GetStatusRequest request;
+  tensorflow::GetStatusResponse over_grpc, over_wire;
+  tensorflow::GetStatusResponse* response = nullptr;
+  StatusCallback done;
+};
+
 void RemoteWorker::GetStatusAsync(CallOptions* opts, const tensorflow::GetStatusRequest* request,
                                   tensorflow::GetStatusResponse* response, bool fail_fast, StatusCallback done) {
-  ways_.side->worker()->GetStatusAsync(opts, request, response, fail_fast, std::move(done));
+  const ChannelPtr channel = ways_.peer->channel();
+  if (channel != nullptr && channel->options().epoch != 0) {
+    (new WireCall(channel, kGetStatus, "GetStatus", opts, response, std::move(done)))->Start(*request);
+    return;
+  }
+  if (siblings_ == nullptr || fail_fast || opts != nullptr || ways_.peer->is_grpc_only())
+    return ways_.side->worker()->GetStatusAsync(opts, request, response, fail_fast, std::move(done));
+  // shared_ptr: the two ways end one after the other.
+  auto greeting = std::make_shared<Greeting>();
+  greeting->request = *request;
+  greeting->response = response;
+  greeting->done = std::move(done);
+  auto other = [siblings = siblings_](uint64_t turn) -> ChannelPtr {
+    const std::vector<Ways> ways = siblings();
+    if (ways.empty()) return nullptr;
+    const Ways& next = ways[turn % ways.size()];
+    ChannelPtr found = next.peer->channel();
+    if (found == nullptr) next.peer->Route(next.side, [](const TfStatus&, const ChannelPtr&) {});
+    return found != nullptr && found->options().epoch != 0 ? found : nullptr;
+  };
+  auto found = [ways = ways_, greeting] {
+    ways.peer->Route(ways.side, [greeting](const TfStatus& status, const ChannelPtr& there) {
+      greeting->options.StartCancel();
+      if (!status.ok() || there == nullptr) return greeting->done(status);
+      auto end = [greeting](const TfStatus& ended) {
+        if (ended.ok()) *greeting->response = greeting->over_wire;
+        greeting->done(ended);
+      };
+      (new WireCall(there, kGetStatus, "GetStatus", nullptr, &greeting->over_wire, end))->Start(greeting->request);
+    });
+  };
+  ScoutPtr scout = ways_.peer->Seek(kGreetingPauseUs, std::move(other), std::move(found));
+  ways_.side->worker()->GetStatusAsync(&greeting->options, &greeting->request, &greeting->over_grpc, fail_fast,
+                                       [greeting, scout](const TfStatus& status) {
+                                         if (!scout->Stop()) return;
+                                         *greeting->response = greeting->over_grpc;
+                                         greeting->done(status);
+                                       });
+}
+
+void RemoteWorker::RouteControl(std::function<void(const ChannelPtr&)> call) {
+  if (ways_.peer->is_grpc_only() || (siblings_ == nullptr && ways_.peer->epoch() == 0)) return call(nullptr);
+  ways_.peer->Route(ways_.side, [call = std::move(call)](const TfStatus& status, const ChannelPtr& channel) {
+    call(status.ok() && channel != nullptr && channel->options().epoch != 0 ? channel : nullptr);
+  });
 }
 
 void RemoteWorker::CreateWorkerSessionAsync(const tensorflow::CreateWorkerSessionRequest* request,
                                             tensorflow::CreateWorkerSessionResponse* response, StatusCallback done) {
   ways_.peer->AskAgain();
-  ways_.side->worker()->CreateWorkerSessionAsync(
-      request, response, [ways = ways_, request, done = std::move(done)](const TfStatus& status) {
-        if (status.ok()) ways.peer->KeepSession(*request, ways.side);
-        done(status);
-      });
+  auto keep = [ways = ways_, request, done = std::move(done)](const TfStatus& status) {
+    if (status.ok()) ways.peer->KeepSession(*request, ways.side);
+    done(status);
+  };
+  RouteControl([side = ways_.side, request, response, keep = std::move(keep)](const ChannelPtr& channel) {
+    if (channel == nullptr) return side->worker()->CreateWorkerSessionAsync(request, response, keep);
+    (new WireCall(channel, kCreateWorkerSession, "CreateWorkerSession", nullptr, response, keep))->Start(*request);
+  });
 }
 
 void RemoteWorker::DeleteWorkerSessionAsync(CallOptions* opts, const tensorflow::DeleteWorkerSessionRequest* request,
                                             tensorflow::DeleteWorkerSessionResponse* response, StatusCallback done) {
   ways_.peer->DropSession(request->session_handle());
+  const ChannelPtr channel = ways_.peer->channel();
+  if (channel != nullptr && channel->options().epoch != 0) {
+    (new WireCall(channel, kDeleteWorkerSession, "DeleteWorkerSession", opts, response, std::move(done)))
+        ->Start(*request);
+    return;
+  }
   if (!ways_.peer->is_lost())
     return ways_.side->worker()->DeleteWorkerSessionAsync(opts, request, response, std::move(done));
   auto posted = Post(ways_.side, *request, response);

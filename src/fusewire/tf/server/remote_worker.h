@@ -1,10 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Another task's WorkerService: the calls of each step over our wire, the rest (sessions, status, logs) over gRPC.
+// Another task's WorkerService: the calls of each step over our wire, the rest (sessions, status, logs) over gRPC; those
+// of sessions and status over our wire, too, if the task is no more where its cluster says.
 // A task without a data port gets everything over gRPC.
 // Home: any thread. Owns: the gRPC way to the task. Fails: each call on its own, in gRPC's words.
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include <tensorflow/core/distributed_runtime/worker_interface.h>
 #include "fusewire/tf/heads/calls.h"
@@ -14,8 +16,10 @@ namespace fusewire::tf {
 
 class RemoteWorker final : public tensorflow::WorkerInterface, public HasWays {
  public:
+  // The other tasks of its job, which are asked where it is while it does not answer. Null: nobody is.
+  using Siblings = std::function<std::vector<Ways>()>;
   // It belongs to a worker cache of ours.
-  explicit RemoteWorker(Ways ways);
+  explicit RemoteWorker(Ways ways, Siblings siblings = nullptr);
   ~RemoteWorker() override = default;
 
   const Ways& ways() const override { return ways_; }
@@ -69,7 +73,12 @@ class RemoteWorker final : public tensorflow::WorkerInterface, public HasWays {
              void (tensorflow::WorkerInterface::*method)(const Request*, Response*, tensorflow::StatusCallback),
              const Request* request, Response* response, tensorflow::StatusCallback done);
 
+  // Over our wire if the task has been taken over by another process, otherwise over gRPC.
+  void RouteControl(std::function<void(const ChannelPtr&)> call);
+  struct Greeting;
+
   const Ways ways_;
+  const Siblings siblings_;
 };
 
 }  // namespace fusewire::tf

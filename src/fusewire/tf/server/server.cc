@@ -370,7 +370,7 @@ TfStatus Server::OpenDataPort() {
     Result<transport::Address> mapped = transport::Address::Parse(endpoint->second);
     if (mapped.ok()) fixed = mapped.value().port;
   }
-  service_ = std::make_unique<Service>(worker_env(), worker_, snapshots_.get());
+  service_ = std::make_unique<Service>(worker_env(), worker_, directory_->known(), snapshots_.get());
   Status opened = service_->Open(*data_task_);
   if (opened.ok()) opened = data_task_->Listen({listen_host_, fixed}, network_.ports);
   if (!opened.ok() && fixed == 0 && network_.ports.max != 0) {
@@ -443,7 +443,7 @@ TfStatus Server::WorkerCacheFactory(const tensorflow::WorkerCacheFactoryOptions&
   if (directory_ == nullptr) {  // the first call comes from Init, before other threads can call
     directory_ = std::make_unique<Directory>(
         data_task_.get(), Directory::Options{settings_.patience_ns, settings_.recovery_ns, must_encrypt(),
-                                             settings_.endpoints, protocol_});
+                                             !settings_.snapshots.folder.empty(), settings_.endpoints, protocol_});
   }
   auto cluster = std::make_shared<Cluster>();
   cluster->grpc = GrpcCachePtr(grpc);

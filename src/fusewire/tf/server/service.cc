@@ -19,7 +19,7 @@
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/provide/provider.h"
 #include "fusewire/tf/server/inquiry.h"
-#include "fusewire/tf/server/wire_call.h"
+#include "fusewire/tf/peer/wire_call.h"
 
 namespace fusewire::tf {
 
@@ -70,8 +70,8 @@ std::shared_ptr<A> Take(rpc::Request* request, rpc::Reply reply) {
 
 }  // namespace
 
-Service::Service(tensorflow::WorkerEnv* env, Worker* worker, Snapshots* snapshots)
-    : env_(env), worker_(worker), star_(env, snapshots) {}
+Service::Service(tensorflow::WorkerEnv* env, Worker* worker, WhereaboutsPtr known, Snapshots* snapshots)
+    : env_(env), worker_(worker), known_(std::move(known)), star_(env, snapshots) {}
 
 void Service::CleanUp(int64_t step) {
   env_->rendezvous_mgr->Cleanup(step);
@@ -164,6 +164,27 @@ rpc::Method Service::CompleteInstance() {
       });
 }
 
+rpc::Method Service::GetStatus() {
+  using tensorflow::GetStatusRequest;
+  using tensorflow::GetStatusResponse;
+  return OnPool<GetStatusRequest, GetStatusResponse>(kGetStatus, "GetStatus", [this](const auto& asked) {
+    worker_->GetStatusAsync(
+        asked->cancel.options(), &asked->request, &asked->response, /*fail_fast=*/true,
+        [asked](const TfStatus& status) { Answer(std::move(asked->reply), status, &asked->response); });
+  });
+}
+
+rpc::Method Service::DeleteWorkerSession() {
+  using tensorflow::DeleteWorkerSessionRequest;
+  using tensorflow::DeleteWorkerSessionResponse;
+  return OnPool<DeleteWorkerSessionRequest, DeleteWorkerSessionResponse>(
+      kDeleteWorkerSession, "DeleteWorkerSession", [this](const auto& asked) {
+        worker_->DeleteWorkerSessionAsync(
+            asked->cancel.options(), &asked->request, &asked->response,
+            [asked](const TfStatus& status) { Answer(std::move(asked->reply), status, &asked->response); });
+      });
+}
+
 // The producer's buffer is sent without a copy, and released when the network is done with it.
 rpc::Method Service::ReceiveBuffer() {
   using tensorflow::RecvBufRequest;
@@ -239,6 +260,10 @@ Status Service::Open(task::Task& task) {
   methods.push_back(Receive());
   methods.push_back(AbortStep());
   methods.push_back(EchoMethod());
+  methods.push_back(ExchangeMethod(known_));
+  methods.push_back(GetStatus());
+  methods.push_back(DeleteWorkerSession());
+  methods.push_back(Unary(kCreateWorkerSession, "CreateWorkerSession", &W::CreateWorkerSessionAsync));
   for (rpc::Method& method : star_.Methods(task.pool())) methods.push_back(std::move(method));
   Result<std::unique_ptr<rpc::Server>> server = rpc::Server::Open(task, std::move(methods));
   if (!server.ok()) return server.status();

@@ -9,6 +9,7 @@
 #include <tensorflow/core/distributed_runtime/worker_env.h>
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/peer/keys.h"
+#include "fusewire/tf/peer/whereabouts.h"
 #include "fusewire/tf/server/worker.h"
 #include "fusewire/tf/star/serve/star_service.h"
 
@@ -17,7 +18,7 @@ namespace fusewire::tf {
 class Service {
  public:
   // All outlive the service. `snapshots` may be null: the task keeps none.
-  Service(tensorflow::WorkerEnv* env, Worker* worker, Snapshots* snapshots = nullptr);
+  Service(tensorflow::WorkerEnv* env, Worker* worker, WhereaboutsPtr known, Snapshots* snapshots = nullptr);
   // Served at the task's listener.
   Status Open(task::Task& task);
   uint16_t port() const { return server_->address().port; }
@@ -36,12 +37,15 @@ class Service {
   rpc::Method ReceiveBuffer();
   rpc::Method Receive();
   rpc::Method AbortStep();
+  rpc::Method GetStatus();
+  rpc::Method DeleteWorkerSession();
   void CleanUp(int64_t step);
   bool DoCleanups(VarReader* reader);
   void OnReceive(const rpc::Request& request, rpc::Reply reply);
 
   tensorflow::WorkerEnv* const env_;
   Worker* const worker_;
+  const WhereaboutsPtr known_;
   KeyLibrary keys_;
   StarService star_;
   std::unique_ptr<rpc::Server> server_;

@@ -48,7 +48,7 @@ class ServiceTest : public testing::Test {
     task_.env.rendezvous_mgr = &producers_;
     worker_ = std::make_unique<Worker>(&task_.env, tensorflow::ConfigProto(), /*is_grpc_only=*/false,
                                        /*must_encrypt=*/false);
-    service_ = std::make_unique<Service>(&task_.env, worker_.get());
+    service_ = std::make_unique<Service>(&task_.env, worker_.get(), known_);
     task::Task& task = world_.MakePeerTask();
     Status opened = service_->Open(task);
     EXPECT_TRUE(opened.ok()) << opened.ToString();
@@ -82,6 +82,7 @@ class ServiceTest : public testing::Test {
   Producers producers_;
   DataWorld world_{/*has_peer=*/false};
   std::unique_ptr<Worker> worker_;
+  const WhereaboutsPtr known_ = std::make_shared<Whereabouts>();
   std::unique_ptr<Service> service_;
   ChannelPtr channel_;
 };

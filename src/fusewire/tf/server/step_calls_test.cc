@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/tf/server/wire_call.h"
+#include "fusewire/tf/peer/wire_call.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

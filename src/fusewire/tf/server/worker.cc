@@ -10,7 +10,7 @@
 #include "fusewire/observe/event.h"
 #include "fusewire/tf/peer/fused.h"
 #include "fusewire/tf/receive/rendezvous.h"
-#include "fusewire/tf/server/wire_call.h"
+#include "fusewire/tf/peer/wire_call.h"
 
 namespace fusewire::tf {
 

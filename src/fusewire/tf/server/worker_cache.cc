@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/common_runtime/eager/kernel_and_device.h>
 #include <tensorflow/core/framework/types.h>
@@ -25,9 +26,27 @@ PeerPtr Directory::Find(const std::string& target, const std::string& address) {
     options.patience_ns = options_.patience_ns;
     options.recovery_ns = options_.recovery_ns;
     options.must_encrypt = options_.must_encrypt;
+    options.known = known_;
+    options.other = [this, target](uint64_t turn) { return Other(target, turn); };
     peer = std::make_shared<Peer>(task_, std::move(options));
   }
   return peer;
+}
+
+ChannelPtr Directory::Other(const std::string& target, uint64_t turn) {
+  std::vector<PeerPtr> others;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [name, peer] : peers_) {
+      if (!absl::StartsWith(name, absl::StrCat(target, " "))) others.push_back(peer);
+    }
+  }
+  std::vector<ChannelPtr> living;
+  for (const PeerPtr& peer : others) {
+    ChannelPtr channel = peer->channel();
+    if (channel != nullptr && channel->options().epoch != 0) living.push_back(std::move(channel));
+  }
+  return living.empty() ? nullptr : living[turn % living.size()];
 }
 
 std::map<std::string, std::string> AddressesOf(const tensorflow::ClusterDef& cluster) {
@@ -52,6 +71,17 @@ TfStatus FindTask(const ClusterPtr& cluster, Directory& directory, const std::st
   return found ? TfStatus() : absl::InternalError(absl::StrCat("No worker known as ", target));
 }
 
+std::vector<Ways> FindSiblings(const ClusterPtr& cluster, Directory& directory, const std::string& target) {
+  const std::string job = target.substr(0, target.rfind(':') + 1);  // "/job:ps/replica:0/task:"
+  std::vector<Ways> siblings;
+  for (const auto& [task, address] : cluster->addresses) {
+    Ways ways;
+    if (task != target && absl::StartsWith(task, job) && FindTask(cluster, directory, task, &ways).ok())
+      siblings.push_back(std::move(ways));
+  }
+  return siblings;
+}
+
 WorkerCache::WorkerCache(ClusterPtr cluster, Directory& directory)
     : WorkerCacheWrapper(cluster->grpc.get()),
       cluster_(std::move(cluster)),
@@ -68,7 +98,13 @@ RemoteWorker* WorkerCache::FindOurs(const std::string& target) {
   FUSEWIRE_DCHECK(ways.side != nullptr);
   ways.peer->AskAgain();
   ways.log = log_;
-  auto worker = std::make_unique<RemoteWorker>(std::move(ways));
+  RemoteWorker::Siblings siblings;
+  if (directory_.is_elastic()) {
+    siblings = [cluster = cluster_, &directory = directory_, target] {
+      return FindSiblings(cluster, directory, target);
+    };
+  }
+  auto worker = std::make_unique<RemoteWorker>(std::move(ways), std::move(siblings));
   return (workers_[target] = std::move(worker)).get();
 }
 

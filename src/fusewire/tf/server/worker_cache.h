@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <tensorflow/core/distributed_runtime/eager/eager_client.h>
 #include <tensorflow/core/distributed_runtime/worker_cache_wrapper.h>
@@ -24,17 +25,24 @@ class Directory {
   struct Options {
     int64_t patience_ns = 0, recovery_ns = 0;  // see Channel::Options
     bool must_encrypt = false;
+    bool is_elastic = false;  // another process may take a task over
     std::map<std::string, std::string> endpoints;
     std::string protocol;  // of this task, for the log
   };
   // `task` outlives the directory. Null: everything goes over gRPC.
   Directory(task::Task* task, Options options);
   PeerPtr Find(const std::string& target, const std::string& address);
+  const WhereaboutsPtr& known() const { return known_; }
   bool must_encrypt() const { return options_.must_encrypt; }
+  bool is_elastic() const { return options_.is_elastic; }
 
  private:
+  // Of the living peers that know where tasks are, but for `target`, the next one. Null: there is none.
+  ChannelPtr Other(const std::string& target, uint64_t turn);
+
   task::Task* const task_;
   const Options options_;
+  const WhereaboutsPtr known_ = std::make_shared<Whereabouts>();
   Mutex mutex_;
   std::map<std::string, PeerPtr> peers_
       FUSEWIRE_GUARDED_BY(mutex_);  // by target and address; shared_ptr: calls hold them too
@@ -53,6 +61,8 @@ struct Cluster {
 using ClusterPtr = std::shared_ptr<const Cluster>;
 // Fails if the cluster has no such task, or if it is our own.
 TfStatus FindTask(const ClusterPtr& cluster, Directory& directory, const std::string& target, Ways* ways);
+// The ways to the tasks of the same job, but for `target` and our own, in order.
+std::vector<Ways> FindSiblings(const ClusterPtr& cluster, Directory& directory, const std::string& target);
 
 // Under TLS: TensorFlow's gRPC clients of eager contexts, which send no tensor. CopyEagerTensorsOverTheDataPort has
 // made TensorFlow copy tensors by _Send and _Recv. Whatever still has one in its message, or would get one in the

@@ -32,7 +32,7 @@ class WorkerCacheTest : public testing::Test {
   DataWorld world_;
   const std::shared_ptr<FakeCache> grpc_;
   ClusterPtr cluster_;
-  Directory directory_{world_.worker.get(), Directory::Options{0, 0, false, {{"mapped:2222", "ps:5555"}}, ""}};
+  Directory directory_{world_.worker.get(), Directory::Options{0, 0, false, false, {{"mapped:2222", "ps:5555"}}, ""}};
 };
 
 TEST_F(WorkerCacheTest, OtherTasksHaveAWorkerOfOursAndOneOnly) {

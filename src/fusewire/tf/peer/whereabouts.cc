@@ -1,0 +1,107 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/peer/whereabouts.h"
+
+#include <utility>
+
+#include <tensorflow/core/platform/env.h>
+#include "fusewire/tf/peer/marks.h"
+
+namespace fusewire::tf {
+namespace {
+
+constexpr int64_t kExchangeNs = 10 * kSecondNs;
+
+class ExchangeCall final : public rpc::Call {
+ public:
+  ExchangeCall(ChannelPtr channel, WhereaboutsPtr known, std::function<void()> done)
+      : Call(kWhereabouts), channel_(std::move(channel)), known_(std::move(known)), done_(std::move(done)) {
+    text_ = EncodeWhereabouts(known_->All());
+    head = text_;
+    timeout_ns = kExchangeNs;
+  }
+  void Go() {
+    GlobalCounters().Add(&Counters::calls_out);
+    channel_->BeginCall(kWhereabouts, "where tasks are", &event_);
+    channel_->client().Start(this);
+  }
+
+ private:
+  void OnDone(Status status) override {
+    event_.End(status.ok());
+    channel_->ReportStatus(status);
+    std::vector<Whereabout> said;
+    if (status.ok() && DecodeWhereabouts(ConstBytes(reply_head), &said).ok()) {
+      for (const Whereabout& one : said) known_->Learn(one);
+    }
+    const auto done = std::move(done_);
+    delete this;
+    done();
+  }
+
+  const ChannelPtr channel_;
+  const WhereaboutsPtr known_;
+  std::function<void()> done_;
+  std::string text_;
+  observe::Event event_;
+};
+
+}  // namespace
+
+bool Whereabouts::Learn(const Whereabout& said) {
+  MutexLock lock(mutex_);
+  if (known_.size() >= kWhereaboutsMax && known_.count(said.task) == 0) return false;
+  Whereabout& known = known_[said.task];
+  if (said.epoch <= known.epoch) return false;
+  known = said;
+  return true;
+}
+
+bool Whereabouts::Find(const std::string& task, Whereabout* found) const {
+  MutexLock lock(mutex_);
+  auto known = known_.find(task);
+  if (known == known_.end()) return false;
+  *found = known->second;
+  return true;
+}
+
+std::vector<Whereabout> Whereabouts::All() const {
+  MutexLock lock(mutex_);
+  std::vector<Whereabout> all;
+  for (const auto& [task, known] : known_) all.push_back(known);
+  return all;
+}
+
+void Exchange(ChannelPtr channel, WhereaboutsPtr known, std::function<void()> done) {
+  (new ExchangeCall(std::move(channel), std::move(known), std::move(done)))->Go();
+}
+
+rpc::Method ExchangeMethod(WhereaboutsPtr known) {
+  return {kWhereabouts, "where tasks are",
+          [known = std::move(known)](const rpc::Request& request, rpc::Reply reply) {
+            GlobalCounters().Add(&Counters::calls_in);
+            std::vector<Whereabout> said;
+            Status read = DecodeWhereabouts(request.head, &said);
+            if (!read.ok()) return reply.Send(std::move(read));
+            for (const Whereabout& one : said) known->Learn(one);
+            const std::string answer = EncodeWhereabouts(known->All());
+            reply.Send(Status::Ok(), ConstBytes(answer));
+          },
+          nullptr};
+}
+
+bool Scout::HasFound() {
+  Whereabout found;
+  if (!options_.known->Find(options_.task, &found) || found.epoch <= options_.after_epoch) return false;
+  // Off the reactor: who has waited for it may send over gRPC.
+  if (Stop()) tensorflow::Env::Default()->SchedClosure([self = shared_from_this()] { self->options_.found(); });
+  return true;
+}
+
+void Scout::Look() {
+  if (is_over_ || HasFound()) return;
+  ChannelPtr other = options_.other(turn_++);
+  if (other != nullptr) Exchange(std::move(other), options_.known, [self = shared_from_this()] { (void)self->HasFound(); });
+  tensorflow::Env::Default()->SchedClosureAfter(options_.every_us, [self = shared_from_this()] { self->Look(); });
+}
+
+}  // namespace fusewire::tf

@@ -1,0 +1,76 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Where tasks are that others may take over. Each server tells the others what it knows, and whoever has lost a task
+// asks them. Nothing else is needed: one server that lives is enough.
+// Home: any thread. Owns: plain values. Fails: never; who does not answer is left out.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/base/mutex.h"
+#include "fusewire/rpc/rpc.h"
+#include "fusewire/tf/heads/calls.h"
+#include "fusewire/tf/peer/channel.h"
+
+namespace fusewire::tf {
+
+class Whereabouts {
+ public:
+  // Of each task, the highest epoch holds. True: it was news.
+  bool Learn(const Whereabout& said);
+  // Of a task as "ps:3". False: nobody has said anything of it.
+  bool Find(const std::string& task, Whereabout* found) const;
+  std::vector<Whereabout> All() const;
+
+ private:
+  mutable Mutex mutex_;
+  std::map<std::string, Whereabout> known_ FUSEWIRE_GUARDED_BY(mutex_);
+};
+// shared_ptr: answers come after the peers that wanted them.
+using WhereaboutsPtr = std::shared_ptr<Whereabouts>;
+
+// Both learn what the other knows. `done` is called once, whatever comes of it.
+void Exchange(ChannelPtr channel, WhereaboutsPtr known, std::function<void()> done);
+// The called side.
+rpc::Method ExchangeMethod(WhereaboutsPtr known);
+
+// Asks other tasks, one after the other, until one knows where a task is now, or until it is stopped.
+// Home: any thread. Owns: itself, until it has stopped. Fails: never.
+class Scout : public std::enable_shared_from_this<Scout> {
+ public:
+  struct Options {
+    std::string task;          // "ps:3"
+    uint64_t after_epoch = 0;  // the one that was lost
+    int64_t every_us = 0;
+    WhereaboutsPtr known;
+    std::function<ChannelPtr(uint64_t turn)> other;  // whom to ask next; null: nobody
+    std::function<void()> found;                     // once, unless it is stopped before
+  };
+  explicit Scout(Options options) : options_(std::move(options)) {}
+  Scout(const Scout&) = delete;
+
+  // Once.
+  void Begin() { Look(); }
+  // False: it has found the task, and says so.
+  bool Stop() { return !is_over_.exchange(true); }
+  bool is_over() const { return is_over_; }
+
+ private:
+  void Look();
+  // False: not yet.
+  bool HasFound();
+
+  const Options options_;
+  std::atomic<bool> is_over_{false};
+  std::atomic<uint64_t> turn_{0};
+};
+// shared_ptr: timers and answers come after its end.
+using ScoutPtr = std::shared_ptr<Scout>;
+
+}  // namespace fusewire::tf

@@ -1,0 +1,132 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/peer/whereabouts.h"
+
+#include <atomic>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/tf/peer/world_test.h"
+
+#include <gtest/gtest.h>
+
+namespace fusewire::tf {
+namespace {
+
+Whereabout Place(const std::string& task, uint64_t epoch) {
+  return {task, "host:" + std::to_string(1000 + epoch), epoch, 7, epoch};
+}
+
+TEST(WhereaboutsTest, OfEachTaskTheHighestEpochHolds) {
+  Whereabouts known;
+  Whereabout found;
+  EXPECT_FALSE(known.Find("ps:0", &found));
+  EXPECT_FALSE(known.Learn(Place("ps:0", 0)));
+  EXPECT_TRUE(known.Learn(Place("ps:0", 2)));
+  EXPECT_FALSE(known.Learn(Place("ps:0", 1)));
+  Whereabout same = Place("ps:0", 2);
+  same.address = "other:1";
+  EXPECT_FALSE(known.Learn(same));
+  EXPECT_TRUE(known.Learn(Place("ps:1", 1)));
+  ASSERT_TRUE(known.Find("ps:0", &found));
+  EXPECT_EQ(found.address, "host:1002");
+  EXPECT_EQ(known.All().size(), 2u);
+}
+
+TEST(WhereaboutsTest, TakeNoMoreTasksThanComeTogether) {
+  Whereabouts known;
+  for (size_t i = 0; i < kWhereaboutsMax + 10; ++i) known.Learn(Place("ps:" + std::to_string(i), 1));
+  EXPECT_EQ(known.All().size(), kWhereaboutsMax);
+  EXPECT_TRUE(known.Learn(Place("ps:0", 2)));
+}
+
+class ExchangeTest : public testing::Test {
+ protected:
+  const WhereaboutsPtr theirs_ = std::make_shared<Whereabouts>(), ours_ = std::make_shared<Whereabouts>();
+  DataWorld world_{true, [this](reactor::Pool&) {
+                     std::vector<rpc::Method> methods;
+                     methods.push_back(ExchangeMethod(theirs_));
+                     return methods;
+                   }};
+  ChannelPtr channel_ = world_.MakeChannel();
+};
+
+TEST_F(ExchangeTest, BothLearnWhatTheOtherKnows) {
+  theirs_->Learn(Place("ps:0", 2));
+  theirs_->Learn(Place("ps:1", 1));
+  ours_->Learn(Place("ps:1", 3));
+  int ends = 0;
+  Exchange(channel_, ours_, [&ends] { ++ends; });
+  ASSERT_TRUE(world_.RunUntil([&ends] { return ends > 0; }));
+  for (const WhereaboutsPtr& known : {theirs_, ours_}) {
+    Whereabout found;
+    ASSERT_TRUE(known->Find("ps:0", &found));
+    EXPECT_EQ(found.epoch, 2u);
+    ASSERT_TRUE(known->Find("ps:1", &found));
+    EXPECT_EQ(found.address, "host:1003");
+  }
+}
+
+TEST_F(ExchangeTest, EndsWithoutThePeer) {
+  world_.KillPeer();
+  int ends = 0;
+  Exchange(channel_, ours_, [&ends] { ++ends; });
+  EXPECT_TRUE(world_.RunUntil([&ends] { return ends > 0; }));
+  EXPECT_TRUE(ours_->All().empty());
+}
+
+class ScoutTest : public ExchangeTest {
+ protected:
+  ScoutPtr Begin(uint64_t after_epoch) {
+    Scout::Options options;
+    options.task = "ps:3";
+    options.after_epoch = after_epoch;
+    options.every_us = 1000;
+    options.known = ours_;
+    options.other = [this](uint64_t turn) -> ChannelPtr {
+      turns_ = turn + 1;
+      return turn % 2 == 0 ? nullptr : channel_;
+    };
+    options.found = [this] { ++ends_; };
+    auto scout = std::make_shared<Scout>(std::move(options));
+    scout->Begin();
+    return scout;
+  }
+  // shared_ptr's count: its timers and its answers hold it.
+  void AwaitEnd(const ScoutPtr& scout) {
+    EXPECT_TRUE(world_.RunUntilWithThreads([&scout] { return scout.use_count() == 1; }));
+  }
+
+  std::atomic<uint64_t> turns_{0};
+  std::atomic<int> ends_{0};
+};
+
+TEST_F(ScoutTest, AsksOneAfterTheOtherUntilOneKnows) {
+  theirs_->Learn(Place("ps:3", 2));
+  const ScoutPtr scout = Begin(/*after_epoch=*/2);
+  ASSERT_TRUE(world_.RunUntilWithThreads([this] { return turns_ > 4; }));
+  EXPECT_EQ(ends_, 0);
+  theirs_->Learn(Place("ps:3", 3));
+  AwaitEnd(scout);
+  EXPECT_EQ(ends_, 1);
+  EXPECT_FALSE(scout->Stop());
+}
+
+TEST_F(ScoutTest, WhatIsKnownAlreadyIsFoundAtOnce) {
+  ours_->Learn(Place("ps:3", 1));
+  const ScoutPtr scout = Begin(0);
+  AwaitEnd(scout);
+  EXPECT_EQ(ends_, 1);
+  EXPECT_EQ(turns_, 0u);
+}
+
+TEST_F(ScoutTest, StoppedItFindsNothing) {
+  const ScoutPtr scout = Begin(0);
+  EXPECT_TRUE(scout->Stop());
+  theirs_->Learn(Place("ps:3", 1));
+  AwaitEnd(scout);
+  EXPECT_EQ(ends_, 0);
+}
+
+}  // namespace
+}  // namespace fusewire::tf
