@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include <absl/strings/ascii.h>
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/strip.h>
@@ -56,6 +57,10 @@ std::string MeasuredJson(const Measured& measured) {
 
 }  // namespace
 
+Inquiries::Inquiries(Options options)
+    : options_(std::move(options)),
+      access_(options_.secret, static_cast<int64_t>(tensorflow::Env::Default()->NowMicros() / 1000)) {}
+
 bool Inquiries::IsAsked(const tensorflow::LoggingRequest& request) {
   return request.fetch_step_id_size() > 1 && request.fetch_step_id_size() <= 1 + kWordsMax &&
          request.fetch_step_id(0) == kInquiryStep;
@@ -74,8 +79,45 @@ void Inquiries::Answer(const tensorflow::LoggingRequest& request, tensorflow::Lo
   absl::string_view task = text;
   if (text == "about") return answer(About());
   if (absl::ConsumePrefix(&task, "measure ")) return MeasureWayTo(std::string(task), std::move(answer));
+  if (absl::ConsumePrefix(&task, "order ")) return Obey(task, std::move(answer));
   answer(ErrorJson(absl::StrCat("an inquiry that Fusewire ", observe::Version(),
                                 " does not know: its doctor is of another version")));
+}
+
+void Inquiries::Obey(absl::string_view text, std::function<void(std::string)> answer) {
+  if (options_.order == nullptr) {
+    return answer(ErrorJson(
+        "it takes no orders, as it keeps no snapshots; next: start it with FUSEWIRE_SNAPSHOTS, or by `fusewire run "
+        "--snapshots`; see: fusewire explain elastic#orders"));
+  }
+  if (options_.secret.empty()) {
+    return answer(ErrorJson(
+        "it takes no orders, as its cluster has no secret; next: set FUSEWIRE_SECRET for all tasks, as `fusewire run` "
+        "does; see: fusewire explain elastic#orders"));
+  }
+  const ClusterPtr cluster = options_.cluster();
+  const size_t end = std::min(text.find(' '), text.size());
+  observe::Request request;
+  request.host = cluster->addresses.at(cluster->own_target);
+  request.target = std::string(absl::StripLeadingAsciiWhitespace(text.substr(end)));
+  request.authorization = absl::StrCat("Fusewire ", text.substr(0, end));
+  observe::Refusal refusal;
+  {
+    MutexLock lock(mutex_);
+    refusal = access_.Check(request, {observe::PlaceOf(request.host), {}},
+                            static_cast<int64_t>(tensorflow::Env::Default()->NowMicros() / 1000));
+  }
+  if (refusal.status != 0) return answer(ErrorJson(absl::StrCat("it does not obey: ", refusal.reason)));
+  tensorflow::Env::Default()->SchedClosure([this, words = request.target, answer = std::move(answer)] {
+    std::string done, json;
+    const TfStatus status = options_.order(words, &done);
+    if (!status.ok()) return answer(ErrorJson(std::string(status.message())));
+    observe::JsonWriter writer(&json);
+    writer.Open('{');
+    writer.Key("done").Text(done);
+    writer.Close('}');
+    answer(json);
+  });
 }
 
 std::string Inquiries::About() {

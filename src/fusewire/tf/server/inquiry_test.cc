@@ -13,6 +13,8 @@
 #include <absl/strings/str_cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <tensorflow/core/platform/env.h>
+#include <tensorflow/core/platform/notification.h>
 
 namespace fusewire::tf {
 namespace {
@@ -47,7 +49,26 @@ class InquiryTest : public testing::Test {
     options.data_port = 4711;
     options.cluster = [this] { return cluster_; };
     options.find = [this](const std::string& task, Ways* ways) { return FindTask(cluster_, directory_, task, ways); };
-    inquiries_ = std::make_unique<Inquiries>(std::move(options));
+    Open(std::move(options));
+  }
+  void Open(Inquiries::Options options) { inquiries_ = std::make_unique<Inquiries>(std::move(options)); }
+  Inquiries::Options OptionsWithOrders() {
+    Inquiries::Options options;
+    options.cluster = [this] { return cluster_; };
+    options.secret = kSecret;
+    options.order = [this](const std::string& words, std::string* done) {
+      orders_.push_back(words);
+      *done = "so be it";
+      return words == "impossible" ? TfStatus(absl::InternalError("it can't be done")) : TfStatus();
+    };
+    return options;
+  }
+  // As an operator who knows `secret` says it to the task at `host`.
+  static std::string OrderOf(const std::string& words, const std::string& secret = kSecret,
+                             const std::string& host = "worker:2222") {
+    const std::string time = absl::StrCat(tensorflow::Env::Default()->NowMicros() / 1000 + 1);
+    const std::string nonce = absl::StrCat("0123456789abcde", absl::Hex(nonces_++ % 16));
+    return absl::StrCat("order ", time, ":", nonce, ":", observe::ProofOf(secret, time, nonce, host, words), " ", words);
   }
 
   // The JSON; empty if the answer has not come.
@@ -74,6 +95,15 @@ class InquiryTest : public testing::Test {
     EXPECT_TRUE(answer.has_come);
     return answer.json();
   }
+  // Orders are obeyed on another thread.
+  std::string AwaitAnswer(const std::string& text) {
+    const tensorflow::LoggingRequest request = RequestOf(text);
+    tensorflow::LoggingResponse response;
+    tensorflow::Notification come;
+    inquiries_->Answer(request, &response, [&come](const TfStatus&) { come.Notify(); });
+    come.WaitForNotification();
+    return response.step(0).step_stats().dev_stats(0).device();
+  }
   void SayDataPort(uint16_t port) {
     PortWords words;
     words.port = port;
@@ -89,6 +119,9 @@ class InquiryTest : public testing::Test {
   const std::shared_ptr<FakeCache> grpc_ = std::make_shared<FakeCache>(kPeerTask);
   ClusterPtr cluster_;
   Directory directory_{world_.worker.get(), Directory::Options{kSecondNs, 0, false, false, {}, ""}};
+  static constexpr const char* kSecret = "a secret of the tests";
+  static inline uint64_t nonces_ = 0;
+  std::vector<std::string> orders_;
   std::unique_ptr<Inquiries> inquiries_;
 };
 
@@ -132,6 +165,30 @@ TEST_F(InquiryTest, OfADeadDataPortIsAnErrorInTime) {
   SayDataPort(5555);
   ASSERT_TRUE(world_.RunUntil([&answer] { return answer.has_come; }));
   EXPECT_THAT(answer.json(), HasSubstr(R"({"error":"unavailable)"));
+}
+
+TEST_F(InquiryTest, ObeysWhoeverKnowsTheSecretOnce) {
+  Open(OptionsWithOrders());
+  const std::string order = OrderOf("adopt ps:3");
+  EXPECT_EQ(AwaitAnswer(order), R"({"done":"so be it"})");
+  EXPECT_EQ(orders_, std::vector<std::string>{"adopt ps:3"});
+  EXPECT_THAT(AwaitAnswer(order), HasSubstr("the proof has been used"));
+  EXPECT_EQ(AwaitAnswer(OrderOf("impossible")), R"({"error":"it can't be done"})");
+  orders_.clear();
+  EXPECT_THAT(AwaitAnswer(OrderOf("adopt ps:3", "another secret of the tests")), HasSubstr("the proof is wrong"));
+  EXPECT_THAT(AwaitAnswer(OrderOf("adopt ps:3", kSecret, "worker:2223")), HasSubstr("the proof is wrong"));
+  EXPECT_THAT(AwaitAnswer(OrderOf("adopt ps:3") + "3"), HasSubstr("the proof is wrong"));
+  EXPECT_THAT(AwaitAnswer("order adopt ps:3"), HasSubstr("the proof is not TIME:NONCE:PROOF"));
+  EXPECT_TRUE(orders_.empty());
+}
+
+TEST_F(InquiryTest, WithoutASecretOrSnapshotsItTakesNoOrders) {
+  EXPECT_THAT(AwaitAnswer(OrderOf("adopt ps:3")), HasSubstr("it keeps no snapshots"));
+  Inquiries::Options options = OptionsWithOrders();
+  options.secret.clear();
+  Open(std::move(options));
+  EXPECT_THAT(AwaitAnswer(OrderOf("adopt ps:3", "")), HasSubstr("its cluster has no secret"));
+  EXPECT_TRUE(orders_.empty());
 }
 
 TEST_F(InquiryTest, AnyTextHasAnAnswer) {
