@@ -16,9 +16,9 @@ import pytest
 from conftest import fusewire_command
 
 from fusewire import __main__ as main
-from fusewire.doctor import inquiry, survey
+from fusewire.doctor import survey
 from fusewire.doctor.report import show
-from fusewire.inspect import answers, seeing, top, trace, why
+from fusewire.inspect import answers, inquiry, seeing, top, trace, why
 from fusewire.launch import rates
 
 __all__ = ["fusewire_command"]  # a fixture

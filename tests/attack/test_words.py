@@ -11,9 +11,9 @@ import pytest
 from conftest import ROOT, fusewire_command
 
 from fusewire.cli import WORDS_MAX, parse, printable
-from fusewire.doctor import inquiry, survey
+from fusewire.doctor import survey
 from fusewire.doctor.report import Check, show
-from fusewire.inspect import answers
+from fusewire.inspect import answers, inquiry
 from fusewire.launch.output import Screen
 
 __all__ = ["fusewire_command"]  # a fixture

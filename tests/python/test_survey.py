@@ -17,9 +17,9 @@ from conftest import FUSEWIRE, clean_environment, run_to_end
 from processes import free_addresses, wait_until
 
 from fusewire.__main__ import main
-from fusewire.doctor import inquiry, survey
+from fusewire.doctor import survey
 from fusewire.doctor.survey import Peer, Survey, Way
-from fusewire.inspect import seeing
+from fusewire.inspect import inquiry, seeing
 
 MEMBERS = {"ps:0": "10.0.0.1:2222", "ps:1": "10.0.0.2:2222", "worker:0": "10.0.0.3:2222"}
 

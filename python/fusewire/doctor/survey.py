@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from fusewire import machine
-from fusewire.doctor import inquiry
-from fusewire.doctor.inquiry import NoAnswerError
 from fusewire.doctor.network import CONFIG_ERRORS, cluster_of
 from fusewire.doctor.report import FAIL, NOTE, OK, WARN, Check
-from fusewire.inspect import seeing
+from fusewire.inspect import inquiry, seeing
+from fusewire.inspect.inquiry import NoAnswerError
 from fusewire.pages import page
 
 HERE = "TF_CONFIG"  # in place of addresses

@@ -214,4 +214,5 @@ ABOUT = row_of(
         "members": table_of(text),
     },
 )
+DONE = row_of({}, _texts("done", "error"))
 MEASURED = row_of({}, {**_texts("wire", "error"), "median_round_trip_ns": SIGNED, "bytes_per_s": whole(0)})

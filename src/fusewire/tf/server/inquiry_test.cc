@@ -22,7 +22,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr int64_t kInquiryStep = 0x6675736577686f69;  // as python/fusewire/doctor/inquiry.py has it
+constexpr int64_t kInquiryStep = 0x6675736577686f69;  // as python/fusewire/inspect/inquiry.py has it
 
 tensorflow::LoggingRequest RequestOf(const std::string& text) {
   tensorflow::LoggingRequest request;

@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Asks a task who it is and how fast its way to another task is, at its gRPC port, as TensorFlow's own peers do: a call
-of WorkerService/Logging for a reserved step (src/fusewire/tf/server/inquiry.h). gRPC's package comes with TensorFlow;
-TensorFlow itself is not imported."""
+"""Asks a task who it is and how fast its way to another task is, or gives it an order, at its gRPC port, as
+TensorFlow's own peers do: a call of WorkerService/Logging for a reserved step (src/fusewire/tf/server/inquiry.h). gRPC's
+package comes with TensorFlow; TensorFlow itself is not imported."""
 
 import contextlib
 import socket
@@ -12,7 +12,7 @@ from typing import Any
 
 from fusewire import machine
 from fusewire.cli import printable
-from fusewire.inspect import answers
+from fusewire.inspect import answers, seeing
 
 INQUIRY_STEP = 0x6675736577686F69
 PORT_STEP = 0x6675736577697265
@@ -20,6 +20,7 @@ LOGGING = "/tensorflow.WorkerService/Logging"
 CONNECT_S = 3.0
 ANSWER_S = 5.0
 MEASURE_S = 15.0  # the task itself ends a measurement after 5 s
+ORDER_S = 120.0  # it may read a snapshot
 VARINT_BITS_MAX = 63
 ABOUTS = 5  # the fastest of them tells the round trip, and the difference of the clocks
 
@@ -31,6 +32,13 @@ class NoAnswerError(Exception):
         self.state = state
         self.text = printable(text)
         super().__init__(self.text)
+
+
+class OrderError(Exception):
+    """A task has not done what it was ordered."""
+
+    def __init__(self, text: str):
+        super().__init__(printable(text))
 
 
 def split(address: str) -> tuple[str, int]:
@@ -89,6 +97,15 @@ class Task:
     def measure(self, task: str) -> dict[str, Any]:
         """Its way to the other task: {"wire", "best_round_trip_ns", ...} or {"error"}. Raises NoAnswerError."""
         return self._ask(f"measure {task}", answers.MEASURED, MEASURE_S)
+
+    def order(self, address: str, words: str, secret: str) -> str:
+        """What it has done. `address`: its own, as the cluster has it. Raises NoAnswerError; OrderError says why it was
+        not done."""
+        shown = seeing.proof(secret, address, words).removeprefix("Fusewire ")
+        told = self._ask(f"order {shown} {words}", answers.DONE, ORDER_S)
+        if "done" not in told:
+            raise OrderError(str(told.get("error") or "it does not say why"))
+        return str(told["done"])
 
     def _ask(self, text: str, shape: answers.Shape, limit_s: float) -> dict[str, Any]:
         answer = self._call(_request(INQUIRY_STEP, text), limit_s)
