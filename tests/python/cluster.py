@@ -134,13 +134,24 @@ class Tasks:
         self._running: dict[str, warm.Program] = {}
         self._begun: dict[int, str] = {}  # by pid, the line of which the end has not come yet
 
+    def address(self, job: str, index: int) -> str:
+        return self._cluster[job][index]
+
+    def start_guest(self) -> warm.Program:
+        """A worker that no other task has in its cluster."""
+        own, self._cluster = self._cluster, {**self._cluster, "worker": free_addresses(1)}
+        try:
+            return self.start("worker")
+        finally:
+            self._cluster = own
+
     def start(self, job: str, index: int = 0, **environment: str) -> warm.Program:
         config = {"cluster": self._cluster, "task": {"type": job, "index": index}}
         given = {**self._environment, **environment, "TF_CONFIG": json.dumps(config)}
         with (self._folder / f"{job}-{index}.err").open("a") as error:
             out = None if job == "worker" else subprocess.DEVNULL
             task = warm.Program([self._program], self._folder, given, out, error)
-        self._running[f"{job}:{index}"] = task
+        self._running[f"{job}:{index} {self._cluster[job][index]}"] = task
         return task
 
     def read_until(self, task: warm.Program, words: str, deadline_s: float) -> list[str]:

@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Asks a task who it is and how fast its way to another task is, or gives it an order, at its gRPC port, as
-TensorFlow's own peers do: a call of WorkerService/Logging for a reserved step (src/fusewire/tf/server/inquiry.h). gRPC's
-package comes with TensorFlow; TensorFlow itself is not imported."""
+TensorFlow's own peers do: a call of WorkerService/Logging for a reserved step (src/fusewire/tf/server/inquiry.h).
+gRPC's package comes with TensorFlow; TensorFlow itself is not imported."""
 
 import contextlib
 import socket

@@ -75,6 +75,37 @@ void Exchange(ChannelPtr channel, WhereaboutsPtr known, std::function<void()> do
   (new ExchangeCall(std::move(channel), std::move(known), std::move(done)))->Go();
 }
 
+bool HasTask(task::Task& task, const Whereabout& said, int64_t limit_ns) {
+  Channel::Options options;
+  Result<transport::Address> address = transport::Address::Parse(said.address);
+  if (!address.ok()) return false;
+  options.address = address.value();
+  options.incarnation = said.incarnation;
+  options.target = said.task;
+  options.patience_ns = 0;
+  // shared_ptr: the answer may come after the wait for it.
+  struct Answer {
+    Mutex mutex;
+    CondVar come;
+    bool has_come FUSEWIRE_GUARDED_BY(mutex) = false;
+  };
+  auto answer = std::make_shared<Answer>();
+  auto known = std::make_shared<Whereabouts>();
+  Exchange(Channel::Make(task, std::move(options)), known, [answer] {
+    MutexLock lock(answer->mutex);
+    answer->has_come = true;
+    answer->come.NotifyAll();
+  });
+  {
+    MutexLock lock(answer->mutex);
+    const int64_t deadline_ns = AddNs(Clock::Real()->NowNs(), limit_ns);
+    while (!answer->has_come && answer->come.WaitUntil(answer->mutex, deadline_ns)) {
+    }
+  }
+  Whereabout found;
+  return known->Find(said.task, &found) && found.incarnation == said.incarnation;
+}
+
 rpc::Method ExchangeMethod(WhereaboutsPtr known) {
   return {kWhereabouts, "where tasks are",
           [known = std::move(known)](const rpc::Request& request, rpc::Reply reply) {

@@ -37,6 +37,8 @@ using WhereaboutsPtr = std::shared_ptr<Whereabouts>;
 
 // Both learn what the other knows. `done` is called once, whatever comes of it.
 void Exchange(ChannelPtr channel, WhereaboutsPtr known, std::function<void()> done);
+// A thread that may wait. Whether the process that is said to have a task has it: it says so itself, in time.
+bool HasTask(task::Task& task, const Whereabout& said, int64_t limit_ns);
 // The called side.
 rpc::Method ExchangeMethod(WhereaboutsPtr known);
 

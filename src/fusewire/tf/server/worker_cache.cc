@@ -82,6 +82,14 @@ std::vector<Ways> FindSiblings(const ClusterPtr& cluster, Directory& directory, 
   return siblings;
 }
 
+void TellSiblings(const ClusterPtr& cluster, Directory& directory) {
+  for (const Ways& ways : FindSiblings(cluster, directory, cluster->own_target)) {
+    ways.peer->Route(ways.side, [known = directory.known()](const TfStatus& status, const ChannelPtr& channel) {
+      if (status.ok() && channel != nullptr && channel->options().epoch != 0) Exchange(channel, known, [] {});
+    });
+  }
+}
+
 WorkerCache::WorkerCache(ClusterPtr cluster, Directory& directory)
     : WorkerCacheWrapper(cluster->grpc.get()),
       cluster_(std::move(cluster)),

@@ -63,6 +63,8 @@ using ClusterPtr = std::shared_ptr<const Cluster>;
 TfStatus FindTask(const ClusterPtr& cluster, Directory& directory, const std::string& target, Ways* ways);
 // The ways to the tasks of the same job, but for `target` and our own, in order.
 std::vector<Ways> FindSiblings(const ClusterPtr& cluster, Directory& directory, const std::string& target);
+// Says to those that know whereabouts what is known here, and learns what they know. It does not wait.
+void TellSiblings(const ClusterPtr& cluster, Directory& directory);
 
 // Under TLS: TensorFlow's gRPC clients of eager contexts, which send no tensor. CopyEagerTensorsOverTheDataPort has
 // made TensorFlow copy tensors by _Send and _Recv. Whatever still has one in its message, or would get one in the
