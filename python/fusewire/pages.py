@@ -26,6 +26,7 @@ PAGES = {
     "no effect": "problems/no-plug-in.md#no-effect",
     "protocol": "problems/no-plug-in.md#no-such-protocol",
     "chief": "elastic.md#the-chief-joins-a-living-job",
+    "hosting": "elastic.md#many-tasks-in-few-processes",
     "cluster": "network.md#check-a-running-cluster",
     "setting": "settings.md#the-table",
     "no task": "seeing.md#no-task-is-found",

@@ -174,6 +174,14 @@ SETTINGS = (
         SERVER,
     ),
     Setting(
+        "FUSEWIRE_TASKS",
+        "the program's own",
+        "the tasks of its job that a process serves, `ps:0,ps:2`, the one for which its program makes a server among "
+        "them or not: each has its own place in the cluster; with a protocol of Fusewire; set by "
+        "`fusewire run --ps-processes`; see [elastic.md](elastic.md#many-tasks-in-few-processes)",
+        SERVER,
+    ),
+    Setting(
         "FUSEWIRE_SECRET",
         "none",
         "secret shared by all tasks of a cluster, at least 16 bytes; a connection that can't prove knowledge of it is "
@@ -278,6 +286,7 @@ SETTINGS = (
     ),
     Setting("FUSEWIRE_DEPS", "", "`skip`: install no Debian packages; use the installed ones", TOOLS),
 )
+TASKS = "FUSEWIRE_TASKS"
 NAMES = {name for setting in SETTINGS for name in setting.names}
 
 
@@ -292,6 +301,11 @@ def is_on(name: str, environment: Mapping[str, str] = os.environ) -> bool:
 def is_disabled() -> bool:
     """Whether FUSEWIRE_DISABLE is set: no plug-in is loaded, and the names of our protocols mean grpc."""
     return is_on("FUSEWIRE_DISABLE")
+
+
+def hosts_several(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether a process is to serve more tasks than the one of its program."""
+    return "," in environment.get(TASKS, "")
 
 
 def unknown(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:

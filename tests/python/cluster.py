@@ -91,7 +91,7 @@ class Output:
 
 @pytest.fixture
 def run_cluster(tmp_path, request):
-    """run_cluster(program, protocol, ps=1, workers=1, fuse=False, **environment) -> Output."""
+    """run_cluster(program, protocol, ps=1, workers=1, fuse=False, ps_processes=None, **environment) -> Output."""
 
     def run(
         program: str,
@@ -100,6 +100,7 @@ def run_cluster(tmp_path, request):
         workers: int = 1,
         fuse: bool = False,
         prologue: str = PROLOGUE,
+        ps_processes: int | None = None,
         **environment: str,
     ) -> Output:
         path = tmp_path / "program.py"
@@ -109,6 +110,8 @@ def run_cluster(tmp_path, request):
         if fuse:
             env["TEST_FUSE"] = "1"
         command = ["run", "--ps", str(ps), "--workers", str(workers), "--timeout", str(DEADLINE_S - 15)]
+        if ps_processes is not None:
+            command += ["--ps-processes", str(ps_processes)]
         if not prologue:  # the program leaves its protocol to the command
             command += ["--protocol", protocol]
         command.append(path)

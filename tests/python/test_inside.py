@@ -108,6 +108,30 @@ def test_srun_on_three_hosts(run, network):
     assert hosts_of == ["10.77.0.2", "10.77.0.3", "10.77.0.4", "10.77.0.3"]
 
 
+def test_a_process_serves_several_tasks(run):
+    """Each tells a port for each of them."""
+    show = SHOW.replace("echo ", 'echo "$FUSEWIRE_TASKS;"')
+    ended = Job(run, 3, "--ps", "5", "--ps-processes", "2", script=f"{show}; {SERVE}sleep 1").end()
+    assert [code for code, _, _ in ended] == [0, 0, 0], ended
+    said = [out.strip().partition(" | ")[2].partition(";") for _, out, _ in ended]
+    assert [tasks for tasks, _, _ in said] == ["ps:0,ps:2,ps:4", "ps:1,ps:3", ""]
+    [text] = {json.dumps(json.loads(config)["cluster"]) for _, _, config in said}
+    addresses = [address for tasks in json.loads(text).values() for address in tasks]
+    assert len(set(addresses)) == len(addresses) == 6
+
+
+def test_processes_that_disagree_about_their_tasks_are_named(run):
+    started = []
+    for rank, ps in enumerate(["4", "2", "4"]):
+        words = [FUSEWIRE, "run", "--inside", "auto", "--ps", ps, "--ps-processes", "2", "true"]
+        environment = {**run.environment, **slurm(rank, 3)}
+        pipe = subprocess.PIPE
+        started.append(subprocess.Popen(words, cwd=run.folder, env=environment, stdout=pipe, stderr=pipe, text=True))
+    errors = [one.communicate(timeout=DEADLINE_S)[1] for one in started]
+    assert started[0].returncode == 126
+    assert "rank 0: rank 1 has 1 ports for the 2 tasks that it is to serve. Fix: " in errors[0]
+
+
 def test_a_failure_ends_all_processes(run):
     ended = Job(
         run, 3, "--ps", "1", script=SERVE + 'case "$TF_CONFIG" in *\'"index": 1}\'*) exit 7;; esac; exec sleep 1000'

@@ -8,7 +8,7 @@ The process that comes says what it speaks, in a line; frames follow, as frames.
 | kind | sent by | payload, JSON |
 |---|---|---|
 | CHALLENGE | rank 0 | nonce, drawn for this connection |
-| OFFER | the process | rank, size of the job, its address and rank 0's as it sees them, its port, a nonce, a proof |
+| OFFER | the process | rank, size of the job, its address and rank 0's as it sees them, its ports, a nonce, a proof |
 | WELCOME | rank 0 | a proof; how the two go on |
 | REFUSED | rank 0 | in place of WELCOME: why |
 
@@ -37,9 +37,9 @@ from fusewire.launch.loop import READ_BYTES, Loop, read
 from fusewire.secret import SECRET
 from fusewire.version import VERSION
 
-SPEAKS = f"{VERSION}+meeting.2"
+SPEAKS = f"{VERSION}+meeting.3"
 FIRST_LINE = f"\0fusewire agent {SPEAKS}\n".encode()
-LINE_BYTES_MAX, UNPROVEN_BYTES_MAX = 96, 512  # from those who have not proved themselves: their line, a payload
+LINE_BYTES_MAX, UNPROVEN_BYTES_MAX = 96, 4096  # from those who have not proved themselves: their line, a payload
 PROOF_S = 5.0  # that a proof may take
 DIAL_AGAIN_S, DIAL_S = 0.2, 5.0
 NONCE, NONCE_BYTES = re.compile("[0-9a-f]{32}"), 16
@@ -160,8 +160,9 @@ class Candidate:
                 ipaddress.ip_address(offer[name])
             except ValueError as error:
                 raise FrameError(f"{offer[name]!r} is not an address") from error
-        if not 0 < offer["port"] < 1 << 16:
-            raise FrameError(f"{offer['port']} is not a port")
+        for port in offer["ports"]:
+            if type(port) is not int or not 0 < port < 1 << 16:
+                raise FrameError(f"{str(port)[:80]!r} is not a port")
         self.offer = offer
 
 

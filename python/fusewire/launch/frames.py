@@ -219,7 +219,7 @@ PAYLOADS: Mapping[int, Callable[[bytes], Any]] = {
     PING: _nothing,
     PONG: _nothing,
     CHALLENGE: _object_of(nonce=str),
-    OFFER: _object_of(rank=int, size=int, address=str, dialled=str, port=int, nonce=str, proof=str),
+    OFFER: _object_of(rank=int, size=int, address=str, dialled=str, ports=list, nonce=str, proof=str),
     WELCOME: _object_of(progress=bool, silence_s=float, proof=str),
     REFUSED: _object_of(why=str),
 }

@@ -15,9 +15,9 @@ import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from fusewire import machine
+from fusewire import machine, settings
 from fusewire.cli import printable
 from fusewire.launch.agent import Agent, Reporter
 from fusewire.launch.bootstrap import PROOF_S, BootstrapError, Candidate, Joined, join
@@ -36,7 +36,7 @@ from fusewire.tf import protocol
 STRANGERS = 16  # connections beside those of the job's processes
 STRANGERS_TOLD = 20
 SILENCE_S = 60.0
-TOLD = {"TF_CONFIG", protocol.VARIABLE, *Ranks(1).environments(["", ""])[0]}  # by rank 0
+TOLD = {"TF_CONFIG", protocol.VARIABLE, settings.TASKS, *Ranks(1).environments(["", ""])[0]}  # by rank 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,23 +61,33 @@ class Bootstrap:
 
 def exec_program(command: Command, environment: dict[str, str], protocol_name: str | None) -> NoReturn:
     """Replaces this process by the program: TF_CONFIG is there. ValueError if it is not."""
+    config = config_of(environment)
+    task = f"{config['task']['type']}:{config['task']['index']}"
+    size = sum(len(addresses) for addresses in config["cluster"].values())
+    if protocol_name:
+        environment["TF_CONFIG"] = json.dumps({**config, "rpc_layer": protocol_name})
+        environment[protocol.VARIABLE] = protocol_name
+    others = environment[settings.TASKS] if settings.hosts_several(environment) else ""
+    served = f"; it serves {others.replace(',', ', ')}" if others else ""
+    print(f"fusewire run: this is {task}, of {size} tasks{served}", file=sys.stderr, flush=True)
+    pipe = os.open(os.devnull, os.O_WRONLY)  # nobody wants to know when the task only serves
+    os.set_inheritable(pipe, True)
+    words = command.with_pipe(pipe)
+    os.execvpe(words[0], words, environment)
+
+
+def config_of(environment: Mapping[str, str]) -> dict[str, Any]:
+    """TF_CONFIG. ValueError if it is none of a task of a cluster."""
     try:
-        config = json.loads(environment.get("TF_CONFIG", ""))
-        task = f"{config['task']['type']}:{config['task']['index']}"
-        size = sum(len(addresses) for addresses in config["cluster"].values())
+        config: dict[str, Any] = json.loads(environment.get("TF_CONFIG", ""))
+        int(config["task"]["index"]), str(config["task"]["type"])
+        sum(len(addresses) for addresses in config["cluster"].values())
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"TF_CONFIG does not describe a task of a cluster: {type(error).__name__} {error}. Fix: set "
             "it, or leave --inside out"
         ) from error
-    if protocol_name:
-        environment["TF_CONFIG"] = json.dumps({**config, "rpc_layer": protocol_name})
-        environment[protocol.VARIABLE] = protocol_name
-    print(f"fusewire run: this is {task}, of {size} tasks", file=sys.stderr, flush=True)
-    pipe = os.open(os.devnull, os.O_WRONLY)  # nobody wants to know when the task only serves
-    os.set_inheritable(pipe, True)
-    words = command.with_pipe(pipe)
-    os.execvpe(words[0], words, environment)
+    return config
 
 
 def run_inside(bootstrap: Bootstrap, limits: Limits, screen: Screen) -> int:
@@ -91,7 +101,7 @@ def run_inside(bootstrap: Bootstrap, limits: Limits, screen: Screen) -> int:
             ports = [port for [port] in held]
             if rank == 0:
                 return _lead(bootstrap, limits, screen, ports)
-            return _follow(bootstrap, screen, ports[0])
+            return _follow(bootstrap, screen, ports)
     except (PortError, BootstrapError) as error:
         screen.fail(with_page(f"rank {rank}: {error}", "inside"))
         return NOT_STARTED
@@ -137,8 +147,15 @@ def _lead(bootstrap: Bootstrap, limits: Limits, screen: Screen, ports: Sequence[
         hosts = [str(answer["address"]) for answer in answers]
         # A process that reaches rank 0 over loopback is on its host.
         hosts = [own, *(own if machine.is_loopback(host) else host for host in hosts)]
-        free = [ports, *([int(answer["port"])] for answer in answers)]
-        addresses = addresses_of(plan.listening(range(size)), hosts, free)
+        free = [ports, *(answer["ports"] for answer in answers)]
+        listening = plan.listening(range(size))
+        for rank, theirs in enumerate(free):
+            if len(theirs) < listening.count(rank):
+                raise BootstrapError(
+                    f"rank {rank} has {len(theirs)} ports for the {listening.count(rank)} tasks that it is to serve. "
+                    "Fix: the same --ps and --ps-processes for all processes"
+                )
+        addresses = addresses_of(listening, hosts, free)
         places: list[Place] = [
             Here(loop, bootstrap.command, limits.live),
             *(followers[rank] for rank in range(1, size)),
@@ -146,6 +163,8 @@ def _lead(bootstrap: Bootstrap, limits: Limits, screen: Screen, ports: Sequence[
         shared = [bootstrap.environment, *[{}] * (size - 1)]
         tasks = tasks_of(plan, places, addresses, shared)
         screen.say(f"{plan}, in {size} processes that another launcher has started")
+        for line in plan.hosting():
+            screen.say(line)
         return Job(tasks, loop, screen, limits).run()
 
 
@@ -293,7 +312,7 @@ class Following(Agent):
         return self.printer
 
 
-def _follow(bootstrap: Bootstrap, screen: Screen, port: int) -> int:
+def _follow(bootstrap: Bootstrap, screen: Screen, ports: Sequence[int]) -> int:
     rank = bootstrap.info.rank
     job, index = bootstrap.plan.tasks()[rank]
     name = job if bootstrap.plan.is_alone(job) else f"{job}:{index}"
@@ -301,7 +320,7 @@ def _follow(bootstrap: Bootstrap, screen: Screen, port: int) -> int:
         Lines(name, COLOURS[rank % len(COLOURS)], screen, stream, lambda _: None)
         for stream in (screen.out, screen.error)
     ]
-    offer = {"rank": rank, "size": bootstrap.info.size, "port": port}
+    offer = {"rank": rank, "size": bootstrap.info.size, "ports": list(ports)}
     joined = join(bootstrap.info.host, bootstrap.port, bootstrap.limit_s, bootstrap.secret, offer)
     with joined.line:
         following = Following(joined, bootstrap, lines)

@@ -10,12 +10,14 @@ import re
 import secrets
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from fusewire import machine, settings
 from fusewire.secret import SECRET, SECRET_FILE, secret_of_environment
 from fusewire.tf import config, protocol
 
 SECRET_BYTES = 32
+PORT_MAX = 65535
 RECOVERY_S = "120"  # while a parameter server starts and reads its snapshot, steps wait
 # A name must not begin with a dash: ssh would take it for an option.
 HOST = re.compile(
@@ -26,12 +28,13 @@ LOOPBACK = re.compile(r"localhost|ip6-localhost|127\.[\d.]+|::1")
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """The number of tasks of each job."""
+    """The number of tasks of each job, and of processes in which the parameter servers are."""
 
     ps: int = 1
     workers: int = 1
     chief: bool = False
     evaluator: bool = False
+    ps_processes: int | None = None  # None: one for each parameter server
 
     def jobs(self) -> dict[str, int]:
         """The number of tasks by job, serving jobs first. The evaluator is left out: it is not part of a cluster."""
@@ -39,11 +42,24 @@ class Shape:
         return {job: count for job, count in counts.items() if count}
 
     def tasks(self) -> list[tuple[str, int]]:
-        tasks = [(job, index) for job, count in self.jobs().items() for index in range(count)]
+        """What is started: each is a process. One that serves several tasks goes by its first."""
+        counts = {job: self.servers if job == "ps" else count for job, count in self.jobs().items()}
+        tasks = [(job, index) for job, count in counts.items() for index in range(count)]
         return [*tasks, ("evaluator", 0)] if self.evaluator else tasks
+
+    @property
+    def servers(self) -> int:
+        """Processes that serve parameters."""
+        return self.ps if self.ps_processes is None else self.ps_processes
+
+    def served_by(self, server: int) -> range:
+        """The parameter servers in this process, the first of which it goes by."""
+        return range(server, self.ps, self.servers)
 
     def __str__(self) -> str:
         parts = [f"{self.ps} ps"] if self.ps else []
+        if self.servers < self.ps:
+            parts[0] += f" in {self.servers} process{'es' if self.servers > 1 else ''}"
         parts += ["a chief"] if self.chief else []
         parts += [f"{self.workers} worker{'s' if self.workers > 1 else ''}"] if self.workers else []
         parts += ["an evaluator"] if self.evaluator else []
@@ -78,8 +94,11 @@ class Cluster:
         return job in ("chief", "evaluator")
 
     def listening(self, places: Sequence[int]) -> list[int]:
-        """Where the addresses are, of tasks at these places. An evaluator has none."""
-        return list(places[: sum(self.shape.jobs().values())])
+        """Where the addresses are, of processes at these places. An evaluator has none."""
+        shape = self.shape
+        others = sum(shape.jobs().values()) - shape.ps
+        of_ps = [places[index % shape.servers] for index in range(shape.ps)]
+        return [*of_ps, *places[shape.servers : shape.servers + others]]
 
     def places(self, hosts: Sequence[Host]) -> list[int]:
         return place(len(self.tasks()), hosts)
@@ -91,8 +110,17 @@ class Cluster:
             environment = {"TF_CONFIG": tf_config(cluster, job, index, self.protocol)}
             if self.protocol:
                 environment[protocol.VARIABLE] = self.protocol
+            if self.shape.servers < self.shape.ps:
+                environment[settings.TASKS] = tasks_of_process(self.shape.served_by(index)) if job == "ps" else ""
             found.append(environment)
         return found
+
+    def hosting(self) -> list[str]:
+        """Which process serves which parameter servers, if it is not one each."""
+        if self.shape.servers == self.shape.ps:
+            return []
+        each = [[f"ps:{index}" for index in self.shape.served_by(server)] for server in range(self.shape.servers)]
+        return [f"the process {names[0]} serves {', '.join(names)}" for names in each]
 
     def __str__(self) -> str:
         return f"{self.shape} over {self.protocol}" if self.protocol else str(self.shape)
@@ -129,6 +157,9 @@ class Ranks:
             | {"LOCAL_RANK": str(hosts[:rank].count(each)), "LOCAL_WORLD_SIZE": str(hosts.count(each))}
             for rank, each in enumerate(hosts)
         ]
+
+    def hosting(self) -> list[str]:
+        return []
 
     def __str__(self) -> str:
         return f"{self.count} rank{'s' if self.count > 1 else ''}"
@@ -257,6 +288,39 @@ def tf_config(cluster: dict[str, list[str]], job: str, index: int, protocol: str
     if protocol:
         config["rpc_layer"] = protocol
     return json.dumps(config)
+
+
+def tasks_of_process(indexes: Sequence[int]) -> str:
+    """FUSEWIRE_TASKS; "" if there are no others beside the first."""
+    return ",".join(f"ps:{index}" for index in indexes) if len(indexes) > 1 else ""
+
+
+def expanded(cluster: dict[str, Any], ps: int) -> dict[str, Any]:
+    """The cluster of a TF_CONFIG, with so many parameter servers in the processes that it has for them: those of a
+    process follow each other from its port on. ValueError."""
+    given = cluster.get("ps")
+    if not isinstance(given, list) or not 0 < len(given) <= ps:
+        count = len(given) if isinstance(given, list) else 0
+        raise ValueError(
+            f"--ps {ps}: TF_CONFIG has {count} addresses of parameter servers, each of a process, which serves one or "
+            "more of them. Fix: --ps N, with N from their number on"
+        )
+    found = []
+    for index in range(ps):
+        host, _, port = str(given[index % len(given)]).rpartition(":")
+        if not host or not port.isdecimal() or int(port) + ps // len(given) > PORT_MAX:
+            raise ValueError(
+                f"--ps {ps}: {str(given[index % len(given)])!r} in TF_CONFIG is not host:port with {ps // len(given)} "
+                "ports after it. Fix: use lower ports"
+            )
+        found.append(f"{host}:{int(port) + index // len(given)}")
+    others = {str(address) for job in cluster if job != "ps" for address in cluster[job]}
+    if twice := [address for index, address in enumerate(found) if address in others or address in found[:index]]:
+        raise ValueError(
+            f"--ps {ps}: {twice[0]} is of two tasks, since a process needs as many ports as it serves tasks, from its "
+            "own on. Fix: leave room between the ports of the tasks of a host"
+        )
+    return {**cluster, "ps": found}
 
 
 # ---- hosts, and which tasks go where ----

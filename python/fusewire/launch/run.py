@@ -3,12 +3,14 @@
 
 import argparse
 import contextlib
+import json
 import os
 import pathlib
 import shlex
 import sys
 from collections.abc import Sequence
 
+from fusewire import settings
 from fusewire.cli import USAGE_ERROR, count, is_terminal, port, seconds
 from fusewire.launch import guard, inside, launchers, remote
 from fusewire.launch.job import Here, Job, Limits, tasks_of
@@ -23,11 +25,13 @@ from fusewire.launch.plan import (
     Shape,
     Snapshots,
     addresses_of,
+    expanded,
     free_ports,
     hosts_of_file,
     hosts_of_list,
     local_addresses,
     passed_on,
+    tasks_of_process,
     variables,
 )
 from fusewire.launch.processes import GRACE_S, INTERRUPTED, NOT_STARTED, Command, command_of
@@ -39,13 +43,16 @@ SNAPSHOT_EVERY_S = 10
 TF = "tf"  # a launcher that sets TF_CONFIG
 # An option, those that it excludes, and why.
 EXCLUSIVE = (
-    ("--ranks", ("--ps", "--workers", "--chief", "--evaluator", "--protocol"), "a group has ranks alone"),
+    (
+        "--ranks",
+        ("--ps", "--ps-processes", "--workers", "--chief", "--evaluator", "--protocol"),
+        "a group has ranks alone",
+    ),
     ("--hosts", ("--hostfile",), "both name the hosts"),
     ("--ranks", ("--snapshots",), "ranks hold no variables of TensorFlow's parameter servers"),
     ("--inside", ("--hosts", "--hostfile", "--ssh", "--python"), "the other launcher has chosen the hosts"),
 )
 OF_A_JOB = (
-    "--ps",
     "--workers",
     "--ranks",
     "--chief",
@@ -86,11 +93,15 @@ them again when it comes back. PATH is a folder that it can reach wherever it is
 Tasks prove to each other that they know a secret, which is made for each run. To choose it yourself, set
 FUSEWIRE_SECRET, or name a file with it in FUSEWIRE_SECRET_FILE; to have none: `FUSEWIRE_SECRET= fusewire run ...`.
 
+With --ps-processes P, fewer processes serve the parameter servers: task i is in process i modulo P. Each task has its
+own address, and everything that goes by process (labels, restarts, exit codes) goes by the first task in it.
+
 With --inside, another launcher has started one process for each task. They meet at rank 0, which makes the cluster and
 runs the job: parameter servers first by rank, then a chief, workers, an evaluator. Set the secret for all of them.
 
 examples:
   fusewire run --ps 2 --workers 2 --protocol grpc++ train.py --steps 1000
+  fusewire run --ps 16 --ps-processes 2 --workers 4 --protocol star_server train.py
   fusewire run --ps 1 --workers 2 --chief --evaluator estimator.py
   fusewire run --workers 2 -m my.package.train
   fusewire run --ranks 4 collective.py
@@ -111,6 +122,12 @@ def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         usage="fusewire run [option...] [--] PROGRAM [argument...]",
     )
     run.add_argument("--ps", type=count, metavar="N", help="number of parameter servers; default: 1")
+    run.add_argument(
+        "--ps-processes",
+        type=count,
+        metavar="P",
+        help="number of processes that serve them, over a protocol of Fusewire; default: one for each",
+    )
     run.add_argument("--workers", type=count, metavar="N", help="number of workers; default: 1")
     run.add_argument(
         "--ranks",
@@ -277,7 +294,29 @@ def plan_of(options: argparse.Namespace, workers: int) -> Plan:
 
 
 def shape_of(options: argparse.Namespace, workers: int) -> Shape:
-    return Shape(1 if options.ps is None else options.ps, workers, options.chief, options.evaluator)
+    ps = 1 if options.ps is None else options.ps
+    processes = options.ps_processes
+    if processes is not None and not 0 < processes <= ps:
+        raise ValueError(
+            f"--ps-processes {processes} with {ps} parameter server{'s' if ps != 1 else ''}: each process serves one "
+            f"or more of them. Fix: --ps {4 * max(1, processes)} --ps-processes {max(1, processes)}"
+        )
+    shape = Shape(ps, workers, options.chief, options.evaluator, processes)
+    if shape.servers < ps:
+        check_hosting(f"--ps-processes {processes}", options.protocol, options.env)
+    return shape
+
+
+def check_hosting(what: str, spoken: str | None, given: Sequence[str]) -> None:
+    """ValueError if a process can't serve several tasks."""
+    switches = {**os.environ, **{name: value for name, _, value in (word.partition("=") for word in given) if value}}
+    is_disabled = settings.is_on("FUSEWIRE_DISABLE", switches)
+    if is_disabled or spoken == protocol.STOCK:
+        why = "FUSEWIRE_DISABLE is set" if is_disabled else f"the protocol is {spoken}"
+        raise ValueError(
+            f"{what}: {why}, and a server of stock TensorFlow serves one task. Fix: --protocol star_server, without "
+            "FUSEWIRE_DISABLE"
+        )
 
 
 def limits_of(options: argparse.Namespace, screen: Screen) -> Limits:
@@ -311,6 +350,7 @@ def run_here(
     plan: Plan, command: Command, screen: Screen, limits: Limits, shared: dict[str, str], port_base: int | None = None
 ) -> int:
     screen.say(f"{plan}, on this machine; Ctrl-C ends them all")
+    say_hosting(plan, screen)
     loop = Loop()
     try:
         count = len(plan.tasks())
@@ -322,6 +362,11 @@ def run_here(
     except PortError as error:
         screen.fail(with_page(str(error), "ports"))
         return NOT_STARTED
+
+
+def say_hosting(plan: Plan, screen: Screen) -> None:
+    for line in plan.hosting():
+        screen.say(line)
 
 
 def run_ranks(ranks: int, command: Command, screen: Screen) -> int:
@@ -360,6 +405,7 @@ def run_at(
         addresses = addresses_of(listening, named, [(agent.answer or {})["ports"] for agent in agents])
         tasks = tasks_of(plan, [agents[number] for number in places], addresses, [shared] * len(places))
         screen.say(f"{plan}, on {len(used)} host{'s' if len(used) > 1 else ''}; Ctrl-C ends them all")
+        say_hosting(plan, screen)
         for number, host in enumerate(used):
             names = [task.name for task, place in zip(tasks, places, strict=True) if place == number]
             screen.say(f"{host.name}: {', '.join(names)}")
@@ -377,8 +423,12 @@ def run_inside_launcher(options: argparse.Namespace, screen: Screen) -> int:
     )
     command = command_of(words, options.ranks is not None)
     if kind == TF:
-        refuse_beside("--inside", OF_A_JOB, "TF_CONFIG says what is to run", options)
-        inside.exec_program(command, {**os.environ, **shared}, options.protocol)
+        of_ps = () if options.inside == TF else ("--ps",)
+        refuse_beside("--inside", (*of_ps, *OF_A_JOB), "TF_CONFIG says what is to run", options)
+        environment = {**os.environ, **shared}
+        if options.ps is not None or options.ps_processes is not None:
+            host_by_tf_config(environment, options)
+        inside.exec_program(command, environment, options.protocol)
     info = launchers.rank_info(kind, os.environ, options.meet)
     bootstrap = inside.Bootstrap(
         info,
@@ -391,6 +441,24 @@ def run_inside_launcher(options: argparse.Namespace, screen: Screen) -> int:
     limits = limits_of(options, screen)
     guard.split()
     return inside.run_inside(bootstrap, limits, screen)
+
+
+def host_by_tf_config(environment: dict[str, str], options: argparse.Namespace) -> None:
+    """Each process that TF_CONFIG has for a parameter server serves several of them."""
+    config = inside.config_of(environment)
+    given = config["cluster"].get("ps", [])
+    ps = len(given) if options.ps is None else options.ps
+    if options.ps_processes not in (None, len(given)):
+        raise ValueError(
+            f"--ps-processes {options.ps_processes}: TF_CONFIG has {len(given)} processes for parameter servers. Fix: "
+            "leave it out"
+        )
+    if ps == len(given):
+        return
+    check_hosting(f"--ps {ps}", options.protocol or config.get("rpc_layer"), options.env)
+    environment["TF_CONFIG"] = json.dumps({**config, "cluster": expanded(config["cluster"], ps)})
+    served = range(int(config["task"]["index"]), ps, len(given))
+    environment[settings.TASKS] = tasks_of_process(served) if config["task"]["type"] == "ps" else ""
 
 
 def plan_inside(options: argparse.Namespace, size: int, kind: str) -> Plan:

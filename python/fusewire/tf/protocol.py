@@ -63,6 +63,12 @@ def _chosen(protocol: str) -> str:
     if settings.is_disabled():
         if os.environ.get(VARIABLE, "") in OURS:
             _warn_once(f"{VARIABLE} has no effect: FUSEWIRE_DISABLE is set. Fix: unset one of them")
+        if settings.hosts_several():  # the cluster would wait for the others
+            raise ValueError(
+                f"{settings.TASKS}={os.environ[settings.TASKS]}: FUSEWIRE_DISABLE is set, and a server of stock "
+                "TensorFlow serves one task.\n"
+                f"  Fix: start a process for each task, without {settings.TASKS}\n  See: {page('hosting')}"
+            )
         return STOCK if protocol in OURS else protocol
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in ("", STOCK, protocol) and protocol not in ("", STOCK):

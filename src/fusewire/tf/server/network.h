@@ -28,6 +28,7 @@ struct NetworkSettings {
   pipe::PortRange ports;  // 0: any
   // What the other tasks are told: no host, the task's own in the cluster; port 0, the data port's own.
   transport::Address advertise;
+  std::string listen_host;  // of the data port, as decided; empty: every interface
 };
 
 // "40000-40100" or "40000"; false if it is neither.

@@ -172,6 +172,11 @@ FewGrpcThreads::~FewGrpcThreads() {
   if (set_threads_) unsetenv(kThreads);
 }
 
+void FewGrpcThreads::Keep() {
+  static const auto* const kept = new FewGrpcThreads;
+  (void)kept;
+}
+
 void CopyEagerTensorsOverTheDataPort() {
   // The second is read by newer versions, once in a process.
   for (const char* name : {"TF_EAGER_REMOTE_USE_SEND_TENSOR_RPC", "TF_SEND_AS_PROTOS_WHEN_POSSIBLE"}) {
@@ -230,6 +235,7 @@ ServerSettings ReadSettings(const std::string& job) {
   settings.protection.checksums = ReadSwitch({"FUSEWIRE_CHECKSUM"}, false);
   settings.snapshots = ReadSnapshots(job, settings.pipe.cluster);
   settings.network = {ReadText("FUSEWIRE_BIND"), ReadText("FUSEWIRE_PORTS"), ReadText("FUSEWIRE_ADVERTISE")};
+  settings.tasks = ReadText("FUSEWIRE_TASKS");
   settings.endpoints = ReadEndpointMap(ReadText("TF_SEASTAR_ENDPOINT_MAP_PATH"));
   settings.status = ReadStatusPlace(settings.pipe.secret);
   settings.runtime_folder = ReadText("XDG_RUNTIME_DIR");

@@ -33,6 +33,7 @@ struct ServerSettings {
   // FUSEWIRE_SNAPSHOTS, FUSEWIRE_SNAPSHOT_EVERY. No folder: none, and always for jobs that hold no variables.
   Snapshots::Options snapshots;
   NetworkWords network;
+  std::string tasks;  // FUSEWIRE_TASKS: see ReadTasks
   // gRPC address -> data address, of .endpoint_map; empty without one.
   std::map<std::string, std::string> endpoints;
   observe::Place status;       // FUSEWIRE_STATUS: where this process answers about itself
@@ -52,6 +53,8 @@ class FewGrpcThreads {
  public:
   FewGrpcThreads();
   ~FewGrpcThreads();
+  // Until the process ends. For one that makes servers while other threads may read the environment.
+  static void Keep();
   FewGrpcThreads(const FewGrpcThreads&) = delete;
 
  private:

@@ -70,6 +70,8 @@ TfStatus Failed(const Status& status) {
   return TfStatus(told.code(), absl::StrCat("fusewire: the data port cannot be opened: ", told.message()));
 }
 
+std::string TaskOf(const std::string& job, int index) { return absl::StrCat("/job:", job, "/replica:0/task:", index); }
+
 // "worker:3 host:2222": a server's name for the peers that it dials. They take a second server of this name for its
 // next incarnation, so tasks of several clusters with the same job and index must differ in it. A server whose port the
 // kernel chooses, like every local server, has no next incarnation.
@@ -107,11 +109,12 @@ const ClusterPtr& ClusterOf(tensorflow::WorkerCacheInterface* cache) {
 
 }  // namespace
 
-Server::Server(const tensorflow::ServerDef& def)
+Server::Server(const tensorflow::ServerDef& def, int home_index)
     : GrpcServer(def, tensorflow::Env::Default()),
       job_(def.job_name()),
       protocol_(def.protocol()),
-      settings_(ReadSettings(def.job_name())) {
+      settings_(ReadSettings(def.job_name())),
+      hosting_(home_index) {
   if (!IsOurs(protocol_)) settings_.disabled = true;
 }
 
@@ -119,15 +122,71 @@ Server::~Server() = default;
 
 TfStatus Server::Make(const tensorflow::ServerDef& def, const tensorflow::ServerFactory::Options& options,
                       std::unique_ptr<tensorflow::ServerInterface>* out) {
-  std::unique_ptr<Server> server(new Server(def));
-  TfStatus prepared = server->Prepare(options);
-  if (!prepared.ok()) {
-    // gRPC aborts the process when a server is destroyed that was set up but never started. And the base class uses our
-    // devices until its end.
-    if (server->service_ != nullptr || server->snapshots_ != nullptr) (void)server.release();
-    return prepared;
+  std::unique_ptr<Server> server(new Server(def, def.task_index()));
+  Result<std::vector<int>> others = ReadTasks(server->settings_.tasks, def);
+  if (!others.ok()) return NotHosted(others.status());
+  TF_RETURN_IF_ERROR(MakeOne(&server, options));
+  TfStatus made = server->hosting_.Make(def, others.value());
+  if (!made.ok()) {
+    server->hosting_.End();
+    (void)server.release();  // as MakeOne
+    return made;
   }
   *out = std::move(server);
+  return TfStatus();
+}
+
+TfStatus Server::MakeOne(std::unique_ptr<Server>* server, const tensorflow::ServerFactory::Options& options) {
+  TfStatus prepared = (*server)->Prepare(options);
+  if (prepared.ok()) return prepared;
+  (*server)->hosting_.End();
+  // gRPC aborts the process when a server is destroyed that was set up but never started. And the base class uses our
+  // devices until its end.
+  if ((*server)->service_ != nullptr || (*server)->snapshots_ != nullptr) (void)server->release();
+  return prepared;
+}
+
+TfStatus Server::Host(const tensorflow::ServerDef& def, int task_index, GrpcPort port, Server** out) {
+  tensorflow::ServerDef its = def;
+  its.set_task_index(task_index);
+  its.clear_port();  // it is the port of the task in `def`
+  const int home_index = port == GrpcPort::kAny ? def.task_index() : task_index;
+  std::unique_ptr<Server> server(new Server(its, home_index));
+  const std::string task = ShortTask(server->own_task());
+  const std::string address = AddressesOf(def.cluster())[server->own_task()];
+  if (server->settings_.disabled) {
+    return NotHosted(
+        Status::Invalid(absl::StrCat("this process is to serve ", task,
+                                     " too, but everything goes over gRPC (protocol \"", def.protocol(),
+                                     "\"), of which a process serves one task"))
+            .Next("use a protocol of Fusewire without FUSEWIRE_DISABLE, or start a process for each task without "
+                  "FUSEWIRE_TASKS"));
+  }
+  transport::Address advertised;
+  if (ParseAdvertise(server->settings_.network.advertise, &advertised).ok() && advertised.port != 0) {
+    return NotHosted(Status::Invalid(absl::StrCat("FUSEWIRE_ADVERTISE is \"", server->settings_.network.advertise,
+                                                  "\": it names one data port, but this process is to serve ", task,
+                                                  " too, which has a port of its own"))
+                         .Next("name the host alone, and let the ports of FUSEWIRE_PORTS through"));
+  }
+  TfStatus made = MakeOne(&server, {});
+  if (absl::IsAlreadyExists(made)) return made;
+  if (!made.ok()) {
+    return TfStatus(made.code(),
+                    absl::StrCat("fusewire: this process serves ", def.job_name(), ":", def.task_index(), ", but not ",
+                                 task, ", which is at ", address, " in the cluster: ", made.message(), kSeeHosting));
+  }
+  *out = server.release();
+  return TfStatus();
+}
+
+TfStatus Server::Start() {
+  TF_RETURN_IF_ERROR(hosting_.Start());
+  TF_RETURN_IF_ERROR(GrpcServer::Start());
+  if (service_ == nullptr || !hosting_.IsFirstStart()) return TfStatus();
+  ShowTask();
+  if (snapshots_ != nullptr)
+    snapshots_->Start([this](std::vector<KeptClient>* clients) { return service_->star().Collect(clients); });
   return TfStatus();
 }
 
@@ -136,6 +195,7 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
   if (must_encrypt()) CopyEagerTensorsOverTheDataPort();
   settings_.pipe.incarnation = SystemRandom64() | 1;
   settings_.pipe.name = NameOf(server_def(), own_task(), settings_.pipe.incarnation);
+  TF_RETURN_IF_ERROR(hosting_.Begin(settings_.pipe.name));
   tensorflow::GrpcServerOptions grpc;
   grpc.local_device_mgr = options.local_device_mgr;
   grpc.rendezvous_mgr_func = [](const tensorflow::WorkerEnv* env) { return new RendezvousMgr(env); };
@@ -187,6 +247,8 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
     return MakeCollectives(config, *env, ClusterOf(cache)).release();
   };
   TF_RETURN_IF_ERROR(OpenSnapshots(&grpc.local_device_mgr));
+  // It may host other tasks later, while other threads read the environment.
+  if (!settings_.tasks.empty() || snapshots_ != nullptr) FewGrpcThreads::Keep();
   {
     FewGrpcThreads few;
     TF_RETURN_IF_ERROR(GrpcServer::Init(grpc));
@@ -215,8 +277,14 @@ TfStatus Server::OpenSnapshots(tensorflow::DeviceMgr** devices) {
   return TfStatus();
 }
 
-std::string Server::own_task() const {
-  return absl::StrCat("/job:", job_, "/replica:0/task:", server_def().task_index());
+std::string Server::own_task() const { return TaskOf(job_, server_def().task_index()); }
+
+TfStatus Server::GetHostAndPort(const tensorflow::ServerDef& def, std::string* host, int* port) const {
+  tensorflow::ServerDef home = def;
+  home.set_task_index(hosting_.home_index());
+  TF_RETURN_IF_ERROR(GrpcServer::GetHostAndPort(home, host, port));
+  if (home.task_index() != def.task_index()) *port = 0;  // any: the other one is served there
+  return TfStatus();
 }
 
 TfStatus Server::OpenGroups() {
@@ -233,17 +301,21 @@ TfStatus Server::OpenGroups() {
   return TfStatus();
 }
 
-// Peers reach the data port at this task's host in the cluster, or in .endpoint_map.
+// Peers reach the data port at the process's host in the cluster, or in .endpoint_map.
 TfStatus Server::FindHost() {
   Result<NetworkSettings> network = ReadNetwork(settings_.network);
   if (!network.ok()) return Failed(network.status());
   network_ = network.value();
   std::map<std::string, std::string> tasks = AddressesOf(server_def().cluster());
-  auto mapped = settings_.endpoints.find(tasks[own_task()]);
-  const std::string& own = mapped == settings_.endpoints.end() ? tasks[own_task()] : mapped->second;
+  const std::string home = TaskOf(job_, hosting_.home_index());
+  auto mapped = settings_.endpoints.find(tasks[home]);
+  const std::string& own = mapped == settings_.endpoints.end() ? tasks[home] : mapped->second;
+  Result<transport::Address> address = transport::Address::Parse(own);
+  if (home != own_task() && network_.advertise.host.empty() && address.ok())
+    network_.advertise.host = address.value().host;  // not the task's in the cluster
   Result<transport::ListeningPlace> place = WhereDataPortsAre(network_.bind, own, tasks);
   if (!place.ok()) return Failed(place.status());
-  listen_host_ = place.value().host;
+  network_.listen_host = place.value().host;
   if (!place.value().why.empty()) {
     FUSEWIRE_LOG(kWarn,
                  "%s: its data port listens on every interface: %s; FUSEWIRE_BIND=ADDRESS says where "
@@ -295,10 +367,11 @@ TfStatus Server::UpdateServerDef(const tensorflow::ServerDef& def) {
   if (must_encrypt()) CopyEagerTensorsOverTheDataPort();
   TF_RETURN_IF_ERROR(GrpcServer::UpdateServerDef(def));
   KeepCluster();
+  const auto tasks = AddressesOf(def.cluster());
+  TF_RETURN_IF_ERROR(hosting_.Update(def));
   if (groups_ == nullptr) return TfStatus();
-  if (transport::SaysLoopback(listen_host_) && network_.bind.empty()) {
-    const auto tasks = AddressesOf(def.cluster());
-    auto own = tasks.find(own_task());
+  if (transport::SaysLoopback(network_.listen_host) && network_.bind.empty()) {
+    auto own = tasks.find(TaskOf(job_, hosting_.home_index()));
     Result<transport::ListeningPlace> place = transport::ListeningPlace();
     if (own != tasks.end()) place = WhereDataPortsAre("", own->second, tasks);
     if (!place.ok() || !place.value().why.empty()) {
@@ -372,7 +445,7 @@ TfStatus Server::OpenDataPort() {
   }
   service_ = std::make_unique<Service>(worker_env(), worker_, directory_->known(), snapshots_.get());
   Status opened = service_->Open(*data_task_);
-  if (opened.ok()) opened = data_task_->Listen({listen_host_, fixed}, network_.ports);
+  if (opened.ok()) opened = data_task_->Listen({network_.listen_host, fixed}, network_.ports);
   if (!opened.ok() && fixed == 0 && network_.ports.max != 0) {
     opened =
         Status(opened.code(), absl::StrCat("FUSEWIRE_PORTS is \"", settings_.network.ports, "\": ", opened.cause()))
@@ -383,9 +456,6 @@ TfStatus Server::OpenDataPort() {
   AnnouncePort();
   AnswerInquiries();
   GlobalCounters().Add(&Counters::servers);
-  ShowTask();
-  if (snapshots_ != nullptr)
-    snapshots_->Start([this](std::vector<KeptClient>* clients) { return service_->star().Collect(clients); });
   FUSEWIRE_LOG(kInfo, "%s: data port %u", settings_.pipe.name.c_str(), service_->port());
   return TfStatus();
 }

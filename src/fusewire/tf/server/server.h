@@ -17,6 +17,7 @@
 #include "fusewire/task/task.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/collective/groups.h"
+#include "fusewire/tf/server/hosting.h"
 #include "fusewire/tf/server/inquiry.h"
 #include "fusewire/tf/server/options.h"
 #include "fusewire/tf/server/service.h"
@@ -30,19 +31,33 @@ constexpr const char* kStockProtocol = "grpc";
 
 class Server final : public tensorflow::GrpcServer {
  public:
+  // With the other tasks that FUSEWIRE_TASKS gives this process. They start with it.
   static TfStatus Make(const tensorflow::ServerDef& def, const tensorflow::ServerFactory::Options& options,
                        std::unique_ptr<tensorflow::ServerInterface>* out);
   ~Server() override;
 
-  // For another cluster: TensorFlow makes a new manager for collectives, and so does this.
+  enum class GrpcPort { kOfCluster, kAny };
+  // Any thread. Makes a server for another task of the job, in the process that serves the task of `def`; it is not
+  // started, and the process keeps it. kAny: the task's place in the cluster is another machine's, and peers are told
+  // this one's. AlreadyExists: this process serves the task.
+  static TfStatus Host(const tensorflow::ServerDef& def, int task_index, GrpcPort port, Server** out);
+
+  Hosting& hosting() { return hosting_; }
+
+  // The other tasks, and then this one, which then begins to keep snapshots.
+  TfStatus Start() override;
+
+  // For another cluster: TensorFlow makes a new manager for collectives, and so does this. The other tasks follow.
   TfStatus UpdateServerDef(const tensorflow::ServerDef& def) override;
 
  protected:
   TfStatus WorkerCacheFactory(const tensorflow::WorkerCacheFactoryOptions& options,
                               tensorflow::WorkerCacheInterface** cache) override;
+  TfStatus GetHostAndPort(const tensorflow::ServerDef& def, std::string* host, int* port) const override;
 
  private:
-  explicit Server(const tensorflow::ServerDef& def);
+  Server(const tensorflow::ServerDef& def, int home_index);
+  static TfStatus MakeOne(std::unique_ptr<Server>* server, const tensorflow::ServerFactory::Options& options);
   TfStatus Prepare(const tensorflow::ServerFactory::Options& options);
   // The devices come from the task's snapshots, if it keeps some.
   TfStatus OpenSnapshots(tensorflow::DeviceMgr** devices);
@@ -73,7 +88,6 @@ class Server final : public tensorflow::GrpcServer {
   const std::string protocol_;
   ServerSettings settings_;
   NetworkSettings network_;
-  std::string listen_host_;               // of the data port; empty: every interface
   std::unique_ptr<Snapshots> snapshots_;  // null: the task keeps none
   std::unique_ptr<task::Task> data_task_;
   std::unique_ptr<Service> service_;
@@ -86,6 +100,7 @@ class Server final : public tensorflow::GrpcServer {
   ClusterPtr cluster_ FUSEWIRE_GUARDED_BY(cluster_mutex_);
   Worker* worker_ = nullptr;  // the base class owns it
   std::unique_ptr<Inquiries> inquiries_;
+  Hosting hosting_;
 };
 
 }  // namespace fusewire::tf

@@ -1,0 +1,59 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Which tasks a process serves: those that FUSEWIRE_TASKS names beside its program's own, and those that it serves
+// already.
+// Home: any thread; a Hosting, its server's. Owns: the names of the tasks that are served. Fails: with FUSEWIRE_TASKS,
+// its value and what to write instead. A server is not made with a wrong one, nor without one of its tasks: the cluster
+// would wait for those that are missing.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <tensorflow/core/protobuf/tensorflow_server.pb.h>
+#include "fusewire/base/status.h"
+#include "fusewire/tf/bridge/compat.h"
+
+namespace fusewire::tf {
+
+// Of `text`, "ps:0,ps:2": the tasks of the server's job, without the server's own. Empty: none.
+Result<std::vector<int>> ReadTasks(const std::string& text, const tensorflow::ServerDef& def);
+
+// At the end of an error.
+constexpr const char* kSeeHosting = "; see: fusewire explain elastic#many-tasks-in-few-processes";
+TfStatus NotHosted(const Status& status);
+
+class Server;
+
+// A server's place in its process, beside the other tasks there.
+class Hosting {
+ public:
+  // `home_index`: of the task at whose place in the cluster the process is.
+  explicit Hosting(int home_index) : home_index_(home_index) {}
+  ~Hosting() { End(); }
+  Hosting(const Hosting&) = delete;
+
+  int home_index() const { return home_index_; }
+  // That FUSEWIRE_TASKS names, by index. They live as long as the process.
+  const std::map<int, Server*>& others() const { return others_; }
+
+  // A process serves each task once. `name`: of the task, with its address. AlreadyExists: another server does.
+  TfStatus Begin(const std::string& name);
+  // It serves the task no more, or can't.
+  void End();
+  // Makes the others of `def`'s job: all, but for those of an earlier server of the program, or none.
+  TfStatus Make(const tensorflow::ServerDef& def, const std::vector<int>& others);
+  TfStatus Start();
+  bool IsFirstStart() { return !is_started_.exchange(true); }
+  // The others follow to another cluster; one that is not in it goes on in its last.
+  TfStatus Update(const tensorflow::ServerDef& def);
+
+ private:
+  const int home_index_;
+  std::string name_;  // empty: it serves nothing
+  std::map<int, Server*> others_;
+  std::atomic<bool> is_started_{false};
+};
+
+}  // namespace fusewire::tf
