@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from fusewire.cli import FAILURE
+from fusewire.launch.adoption import Adoption, Order, address_of, hosted_by
 from fusewire.launch.live import Live
 from fusewire.launch.loop import Loop, signal_name
 from fusewire.launch.output import COLOURS, LastLines, Lines, Log, Screen
@@ -117,6 +118,8 @@ class Task:
         self.started = self.ended = 0.0
         self.asked_to_end = False
         self.progress: Progress | None = None
+        self.hosts = hosted_by(job, index, environment)
+        self.adopted_by: Task | None = None  # a process that serves what this one did
         self.starts = 0
         self.start_at = 0.0  # when it is to be started again
         self.logs: list[Log] = []
@@ -134,6 +137,8 @@ class Task:
             self.logs.append(Log(log_folder, self.job, self.index, self.starts))
         self.starts += 1
         self.status, self.why, self.serves = None, "", self.job == "ps"
+        self.adopted_by = None
+        self.hosts = hosted_by(self.job, self.index, self.environment)
         self.progress = None
         self.started = time.monotonic()
         self._handle = self.place.start(self.environment, self)
@@ -205,6 +210,7 @@ class Limits:
     log_folder: pathlib.Path | None = None
     live: bool = False  # a line for each task below the output
     ranks_min: int | None = None  # that go on although others have failed; None: all
+    adopts: bool = False  # what a parameter server has served, others take over
 
 
 def pause_s(starts: int, ran_s: float) -> float:
@@ -226,6 +232,7 @@ class Job:
         self._failed: Task | None = None
         self._kill_at: float | None = None
         self._live = Live(screen.error) if limits.live else None
+        self._adoptions: list[Adoption[Task]] = []
 
     def run(self) -> int:
         begun = time.monotonic()
@@ -319,6 +326,47 @@ class Job:
             self._end_all()
 
     def _take_failed(self, task: Task) -> None:
+        living = [one for one in self._running if one.job == "ps"]
+        if self._limits.adopts and task.job == "ps" and living and not self._is_ending():
+            self._begin_adoption(task, living)
+        else:
+            self._take_lost(task)
+
+    def _begin_adoption(self, task: Task, living: Sequence[Task]) -> None:
+        """Each of its parameter servers goes to the process that has the fewest."""
+        orders: list[Order] = []
+        loads = {one: len(one.hosts) for one in living}
+        for name in task.hosts:
+            by = min(loads, key=lambda one: (loads[one], one.index))
+            loads[by] += 1
+            orders.append(Order(by.name, address_of(by), f"adopt {name}"))
+        self._screen.fail(f"{task.name} failed: {task.how_it_ended()}; {', '.join(map(str, orders))}")
+        adoption = Adoption(task, {one.name: one for one in living}, orders)
+        self._adoptions.append(adoption)
+        self._loop.watch(adoption.ended, lambda: self._end_adoption(adoption))
+        adoption.begin()
+
+    def _end_adoption(self, adoption: Adoption[Task]) -> None:
+        self._adoptions.remove(adoption)
+        self._loop.forget(adoption.ended)
+        adoption.close()
+        task = adoption.task
+        for order, said in adoption.done:
+            self._screen.say(said)
+            adoption.living[order.by].hosts.append(order.words.removeprefix("adopt "))
+            task.hosts.remove(order.words.removeprefix("adopt "))
+            task.adopted_by = adoption.living[order.by]
+        for order, error in adoption.failed:
+            self._screen.fail(f"{order} failed: {error}")
+        if task.hosts and not self._is_ending():
+            self._take_lost(task)
+
+    def _take_lost(self, task: Task) -> None:
+        # What it had taken over has nobody to serve it: the processes that had it first begin again, too.
+        for other in self.tasks:
+            if other.adopted_by is task and not self._is_ending():
+                other.adopted_by = None
+                self._take_lost(other)
         if task.starts <= self._limits.restarts and not task.place.is_lost:
             pause = pause_s(task.starts, task.ended - task.started)
             self._screen.fail(

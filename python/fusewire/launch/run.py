@@ -88,7 +88,9 @@ are alive and not behind the checkpoint, and restores nothing; FUSEWIRE_CHIEF_JO
 FOLDER, FOLDER/ps-0.log has what ps:0 has printed, and ps-0.1.log what it has printed after its first restart.
 
 With --snapshots PATH as well, each parameter server writes its variables there every --snapshot-every seconds, and has
-them again when it comes back. PATH is a folder that it can reach wherever it is started, for one training alone.
+them again when it comes back. PATH is a folder that it can reach wherever it is started, for one training alone. With
+--on-loss adopt, the processes of the other parameter servers take over what a process that has failed has served; it is
+started again only if they can't.
 
 Tasks prove to each other that they know a secret, which is made for each run. To choose it yourself, set
 FUSEWIRE_SECRET, or name a file with it in FUSEWIRE_SECRET_FILE; to have none: `FUSEWIRE_SECRET= fusewire run ...`.
@@ -181,6 +183,13 @@ def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         type=seconds,
         metavar="S",
         help=f"seconds from one snapshot to the next; default: {SNAPSHOT_EVERY_S}",
+    )
+    run.add_argument(
+        "--on-loss",
+        choices=("restart", "adopt"),
+        default="restart",
+        help="with --snapshots, when a process with parameter servers fails: restart it, or let the others take over "
+        "what it has served; default: restart",
     )
     run.add_argument(
         "--min-ranks",
@@ -331,7 +340,13 @@ def limits_of(options: argparse.Namespace, screen: Screen) -> Limits:
     if folder is not None:
         open_log_folder(folder)
     live = options.live == "on" or (options.live == "auto" and not options.inside and is_terminal(screen.error))
-    return Limits(options.timeout, options.grace, options.restarts, folder, live, options.min_ranks)
+    adopts = options.on_loss == "adopt"
+    if adopts and options.snapshots is None:
+        raise ValueError(
+            "--on-loss adopt without --snapshots: there would be nothing to take over. Fix: --snapshots FOLDER "
+            "--restarts 3"
+        )
+    return Limits(options.timeout, options.grace, options.restarts, folder, live, options.min_ranks, adopts)
 
 
 def snapshots_of(options: argparse.Namespace) -> Snapshots | None:

@@ -131,8 +131,13 @@ bool Scout::HasFound() {
 void Scout::Look() {
   if (is_over_ || HasFound()) return;
   ChannelPtr other = options_.other(turn_++);
-  if (other != nullptr) Exchange(std::move(other), options_.known, [self = shared_from_this()] { (void)self->HasFound(); });
-  tensorflow::Env::Default()->SchedClosureAfter(options_.every_us, [self = shared_from_this()] { self->Look(); });
+  if (other != nullptr) Exchange(std::move(other), options_.known, [weak = weak_from_this()] {
+      if (auto self = weak.lock()) (void)self->HasFound();
+    });
+  // As long as somebody waits for it.
+  tensorflow::Env::Default()->SchedClosureAfter(options_.every_us, [weak = weak_from_this()] {
+    if (auto self = weak.lock()) self->Look();
+  });
 }
 
 }  // namespace fusewire::tf

@@ -42,8 +42,8 @@ bool HasTask(task::Task& task, const Whereabout& said, int64_t limit_ns);
 // The called side.
 rpc::Method ExchangeMethod(WhereaboutsPtr known);
 
-// Asks other tasks, one after the other, until one knows where a task is now, or until it is stopped.
-// Home: any thread. Owns: itself, until it has stopped. Fails: never.
+// Asks other tasks, one after the other, until one knows where a task is now, or nobody holds it any more.
+// Home: any thread. Owns: nothing. Fails: never.
 class Scout : public std::enable_shared_from_this<Scout> {
  public:
   struct Options {
@@ -72,7 +72,7 @@ class Scout : public std::enable_shared_from_this<Scout> {
   std::atomic<bool> is_over_{false};
   std::atomic<uint64_t> turn_{0};
 };
-// shared_ptr: timers and answers come after its end.
+// shared_ptr: timers and answers may come after its end.
 using ScoutPtr = std::shared_ptr<Scout>;
 
 }  // namespace fusewire::tf

@@ -17,10 +17,10 @@
 namespace fusewire::tf {
 namespace {
 
-constexpr size_t kShownBytesMax = 80, kDigitsMax = 9;
+constexpr size_t kShownTaskBytesMax = 80, kDigitsMax = 9;
 
-std::string Shown(absl::string_view text) {
-  std::string shown(text.substr(0, kShownBytesMax));
+std::string ShownWords(absl::string_view text) {
+  std::string shown(text.substr(0, kShownTaskBytesMax));
   for (char& letter : shown) {
     if (!absl::ascii_isprint(static_cast<unsigned char>(letter))) letter = '?';
   }
@@ -28,8 +28,8 @@ std::string Shown(absl::string_view text) {
 }
 
 // FUSEWIRE_TASKS is "ps:0,ps": ...
-Status Wrong(const std::string& text, const std::string& why, const std::string& next) {
-  return Status::Invalid(absl::StrCat("FUSEWIRE_TASKS is ", Shown(text), ": ", why)).Next(next);
+Status WrongTask(const char* what, const std::string& text, const std::string& why, const std::string& next) {
+  return Status::Invalid(absl::StrCat(what, " is ", ShownWords(text), ": ", why)).Next(next);
 }
 
 // False: it is not JOB:INDEX.
@@ -51,19 +51,19 @@ std::set<int> TasksOf(const tensorflow::ServerDef& def) {
   return found;
 }
 
-struct Served {
+struct ServedTasks {
   Mutex mutex;
   std::set<std::string> names FUSEWIRE_GUARDED_BY(mutex);
 };
 
-Served& AllServed() {
-  static auto* served = new Served;
+ServedTasks& AllServedTasks() {
+  static auto* served = new ServedTasks;
   return *served;
 }
 
 }  // namespace
 
-Result<std::vector<int>> ReadTasks(const std::string& text, const tensorflow::ServerDef& def) {
+Result<std::vector<int>> ReadTasks(const std::string& text, const tensorflow::ServerDef& def, const char* what) {
   std::vector<int> tasks;
   if (text.empty()) return tasks;
   const std::set<int> known = TasksOf(def);
@@ -73,19 +73,19 @@ Result<std::vector<int>> ReadTasks(const std::string& text, const tensorflow::Se
     absl::string_view job;
     int index = 0;
     if (!ParseTask(word, &job, &index))
-      return Wrong(text, Shown(word) + " is no task", "write JOB:INDEX,JOB:INDEX, for example ps:0,ps:2");
+      return WrongTask(what, text, ShownWords(word) + " is no task", "write JOB:INDEX,JOB:INDEX, for example ps:0,ps:2");
     if (job != def.job_name()) {
-      return Wrong(text,
+      return WrongTask(what, text,
                    absl::StrCat("the program's server is ", def.job_name(), ":", def.task_index(), ", and ",
-                                Shown(word), " is a task of another job"),
+                                ShownWords(word), " is a task of another job"),
                    "set it only for processes that serve tasks of that job");
     }
     if (known.count(index) == 0) {
-      return Wrong(text, absl::StrCat("the cluster has no ", Shown(word), ", but ", known.size(), " tasks of this job"),
+      return WrongTask(what, text, absl::StrCat("the cluster has no ", ShownWords(word), ", but ", known.size(), " tasks of this job"),
                    "name tasks of the cluster, or add it to the cluster of every task");
     }
     if (!named.insert(index).second)
-      return Wrong(text, Shown(word) + " is named twice", "name each task once, in one process");
+      return WrongTask(what, text, ShownWords(word) + " is named twice", "name each task once, in one process");
     if (index != def.task_index()) tasks.push_back(index);
   }
   return tasks;
@@ -97,7 +97,7 @@ TfStatus NotHosted(const Status& status) {
 }
 
 TfStatus Hosting::Begin(const std::string& name) {
-  Served& served = AllServed();
+  ServedTasks& served = AllServedTasks();
   MutexLock lock(served.mutex);
   if (!served.names.insert(name).second) {
     return absl::AlreadyExistsError(absl::StrCat(
@@ -109,7 +109,7 @@ TfStatus Hosting::Begin(const std::string& name) {
 }
 
 void Hosting::End() {
-  Served& served = AllServed();
+  ServedTasks& served = AllServedTasks();
   MutexLock lock(served.mutex);
   served.names.erase(name_);
   name_.clear();

@@ -14,8 +14,8 @@ namespace fusewire::tf {
 Directory::Directory(task::Task* task, Options options) : task_(task), options_(std::move(options)) {}
 
 PeerPtr Directory::Find(const std::string& target, const std::string& address) {
-  MutexLock lock(mutex_);
-  PeerPtr& peer = peers_[absl::StrCat(target, " ", address)];
+  MutexLock lock(peers_->mutex);
+  PeerPtr& peer = peers_->all[absl::StrCat(target, " ", address)];
   if (peer == nullptr) {
     Peer::Options options;
     options.target = target;
@@ -27,17 +27,20 @@ PeerPtr Directory::Find(const std::string& target, const std::string& address) {
     options.recovery_ns = options_.recovery_ns;
     options.must_encrypt = options_.must_encrypt;
     options.known = known_;
-    options.other = [this, target](uint64_t turn) { return Other(target, turn); };
+    options.other = [weak = std::weak_ptr(peers_), target](uint64_t turn) {
+      const auto peers = weak.lock();
+      return peers == nullptr ? nullptr : peers->Other(target, turn);
+    };
     peer = std::make_shared<Peer>(task_, std::move(options));
   }
   return peer;
 }
 
-ChannelPtr Directory::Other(const std::string& target, uint64_t turn) {
+ChannelPtr Directory::Peers::Other(const std::string& target, uint64_t turn) {
   std::vector<PeerPtr> others;
   {
-    MutexLock lock(mutex_);
-    for (const auto& [name, peer] : peers_) {
+    MutexLock lock(mutex);
+    for (const auto& [name, peer] : all) {
       if (!absl::StartsWith(name, absl::StrCat(target, " "))) others.push_back(peer);
     }
   }

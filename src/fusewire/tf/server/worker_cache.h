@@ -37,15 +37,19 @@ class Directory {
   bool is_elastic() const { return options_.is_elastic; }
 
  private:
-  // Of the living peers that know where tasks are, but for `target`, the next one. Null: there is none.
-  ChannelPtr Other(const std::string& target, uint64_t turn);
-
   task::Task* const task_;
   const Options options_;
   const WhereaboutsPtr known_ = std::make_shared<Whereabouts>();
-  Mutex mutex_;
-  std::map<std::string, PeerPtr> peers_
-      FUSEWIRE_GUARDED_BY(mutex_);  // by target and address; shared_ptr: calls hold them too
+  struct Peers {
+    // Of the living that know where tasks are, but for `target`, the next one. Null: there is none.
+    ChannelPtr Other(const std::string& target, uint64_t turn);
+
+    Mutex mutex;
+    // By target and address; shared_ptr: calls hold them too.
+    std::map<std::string, PeerPtr> all FUSEWIRE_GUARDED_BY(mutex);
+  };
+  // shared_ptr: a peer that looks for its task asks the others, perhaps after our end.
+  const std::shared_ptr<Peers> peers_ = std::make_shared<Peers>();
 };
 
 // "/job:ps/replica:0/task:1" -> "host:port"
