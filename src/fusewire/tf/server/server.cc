@@ -12,6 +12,7 @@
 #include "fusewire/observe/watch.h"
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/reactor.h"
+#include "fusewire/task/acceptor.h"
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/collective/executor.h"
@@ -210,9 +211,28 @@ TfStatus Server::OpenSnapshots(tensorflow::DeviceMgr** devices) {
                  settings_.pipe.name.c_str());
     return TfStatus();
   }
-  TF_RETURN_IF_ERROR(Snapshots::Open(settings_.snapshots, server_def(), &snapshots_));
+  Claim claim;
+  claim.holder = settings_.pipe.incarnation;
+  claim.is_served = [this](const Owner& owner) { return IsServed(owner); };
+  TF_RETURN_IF_ERROR(Snapshots::Open(settings_.snapshots, server_def(), &snapshots_, std::move(claim)));
+  if (snapshots_->is_elsewhere()) {
+    return absl::UnavailableError(absl::StrCat(
+        "fusewire: ", settings_.pipe.name, " is not started, since another server has this task: ",
+        Shown(snapshots_->owner()), "; next: end that one first; see: fusewire explain elastic#who-owns-a-task"));
+  }
   *devices = snapshots_->devices();
   return TfStatus();
+}
+
+// Called before the task is taken, while another server's file says that it has it.
+bool Server::IsServed(const Owner&) { return false; }
+
+// On the snapshots' thread. Nothing is served any more: no peer gets an answer, not even to a call that is under way,
+// because what it has written is lost. Connections end without a goodbye, so that workers look for the task.
+void Server::OnFenced(const Owner&) {
+  data_task_->acceptor().StopListening();
+  data_task_->acceptor().Withdraw(rpc::kRpcService);
+  worker_->Fence();
 }
 
 std::string Server::own_task() const {
@@ -384,10 +404,24 @@ TfStatus Server::OpenDataPort() {
   AnswerInquiries();
   GlobalCounters().Add(&Counters::servers);
   ShowTask();
-  if (snapshots_ != nullptr)
-    snapshots_->Start([this](std::vector<KeptClient>* clients) { return service_->star().Collect(clients); });
+  if (snapshots_ != nullptr) {
+    snapshots_->SetAddress(DataAddress());
+    snapshots_->Start([this](std::vector<KeptClient>* clients) { return service_->star().Collect(clients); },
+                      [this](const Owner& successor) { OnFenced(successor); });
+  }
   FUSEWIRE_LOG(kInfo, "%s: data port %u", settings_.pipe.name.c_str(), service_->port());
   return TfStatus();
+}
+
+// As peers reach it.
+std::string Server::DataAddress() const {
+  if (network_.advertise.port != 0) return network_.advertise.ToString();
+  transport::Address address{network_.advertise.host, service_->port()};
+  if (address.host.empty()) {
+    Result<transport::Address> own = transport::Address::Parse(AddressesOf(server_def().cluster())[own_task()]);
+    address.host = own.ok() ? own.value().host : host_name();
+  }
+  return address.ToString();
 }
 
 // The first server's settings count: a process has one status port.

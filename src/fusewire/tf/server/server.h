@@ -46,6 +46,9 @@ class Server final : public tensorflow::GrpcServer {
   TfStatus Prepare(const tensorflow::ServerFactory::Options& options);
   // The devices come from the task's snapshots, if it keeps some.
   TfStatus OpenSnapshots(tensorflow::DeviceMgr** devices);
+  bool IsServed(const Owner& owner);
+  void OnFenced(const Owner& successor);
+  std::string DataAddress() const;
   TfStatus OpenDataPort();
   TfStatus OpenGroups();
   TfStatus FindHost();
