@@ -505,6 +505,11 @@ def plugin_heads():
     run = b"\3\1" + varint_text(b"head") + b"\2" + varint_text(b"one") + b"\0"
     yield "manifest", manifest + file + b"\1" + u64(5) + b"\3\1" + run
     yield "manifest_many", manifest + file + b"\x7f" + u64(5) + b"\3\x7f" + run
+    manifest = b"\x0cfusewire manifest\2" + varint_text(b"ps:3") + varint_text(b"default")
+    yield "manifest_epoch", manifest + b"\x08" + u64(99) + b"\x0c\x87\xad\x4b" + file + b"\1" + u64(5) + b"\3\1" + run
+    owner = b"\x0dfusewire owner\1" + varint_text(b"ps:3") + varint_text(b"default") + b"\x08" + u64(99)
+    yield "owner", owner + varint_text(b"10.0.0.5:4321")
+    yield "owner_cut", owner + b"\x7f"
     yield "keep_far", b"\x0a" + varint_text(b"session") + u64(5) + b"\x80\x80\x40\1\0"
 
 

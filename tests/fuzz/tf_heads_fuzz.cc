@@ -204,20 +204,32 @@ void TryState(ConstBytes in) {
   for (ConstBytes text : {head.device, head.container, head.name, head.node}) CheckWithin(text, in);
 }
 
-// As it is, and with the checksum that it should have.
-void TryManifest(ConstBytes in) {
-  Manifest manifest;
-  (void)Taken(DecodeManifest(in, &manifest));
+std::string WithCrc(ConstBytes in) {
   std::string whole = in.ToString();
   const uint32_t crc = wire::Crc32c(in);
   for (int shift = 0; shift < 32; shift += 8) whole.push_back(static_cast<char>(crc >> shift));
+  return whole;
+}
+
+// As it is, and with the checksum that it should have. One of the first version gets an epoch and a holder.
+void TryManifest(ConstBytes in) {
+  Manifest manifest;
+  (void)Taken(DecodeManifest(in, &manifest));
+  const std::string whole = WithCrc(in);
   Manifest checked;
-  if (Taken(DecodeManifest(whole, &checked))) FUSEWIRE_CHECK(EncodeManifest(checked).size() <= whole.size());
+  if (Taken(DecodeManifest(whole, &checked))) FUSEWIRE_CHECK(EncodeManifest(checked).size() <= whole.size() + 9);
+}
+
+void TryOwner(ConstBytes in) {
+  Owner owner, checked;
+  (void)Taken(DecodeOwner(in, &owner));
+  const std::string whole = WithCrc(in);
+  if (Taken(DecodeOwner(whole, &checked))) FUSEWIRE_CHECK(EncodeOwner(checked).size() <= whole.size());
 }
 
 void Try(uint8_t which, ConstBytes in) {
   const AllocatedBytes allocated;
-  switch (which % 14) {
+  switch (which % 15) {
     case 0: TryTensors(in); break;
     case 1: TryTexts(in); break;
     case 2: TryList(in); break;
@@ -230,8 +242,9 @@ void Try(uint8_t which, ConstBytes in) {
     case 9: TryParts(in); break;
     case 10: TryKept(in); break;
     case 11: TryState(in); break;
-    case 12: TryWhereabouts(in); break;
-    default: TryManifest(in);
+    case 12: TryManifest(in); break;
+    case 13: TryOwner(in); break;
+    default: TryWhereabouts(in);
   }
   // Payloads of statuses are listed, and each has taken two bytes at least; nothing else is kept.
   FUSEWIRE_CHECK(allocated.sum() <= kWordsBytesMax + kPayloadsBytesMax + 64 * in.size);

@@ -10,6 +10,7 @@ namespace {
 
 constexpr char kTitleWord[] = "fusewire snapshot";
 constexpr char kManifestWord[] = "fusewire manifest";
+constexpr char kOwnerWord[] = "fusewire owner";
 constexpr size_t kCrcBytes = 4;
 // What each takes at least.
 constexpr size_t kRunBytesMin = 4, kClientBytesMin = 10, kDeviceBytesMin = 9, kFileBytesMin = 11;
@@ -21,6 +22,26 @@ void AppendFixed32(std::string* out, uint32_t value) {
 uint32_t ReadFixed32(ConstBytes in) {
   return static_cast<uint32_t>(in.data[0]) | static_cast<uint32_t>(in.data[1]) << 8 |
          static_cast<uint32_t>(in.data[2]) << 16 | static_cast<uint32_t>(in.data[3]) << 24;
+}
+
+// What is between the version and the checksum of a file that begins with this word. *version: at least 1.
+template <size_t N>
+Status Unwrap(ConstBytes in, const char (&word)[N], const char* what, uint8_t version_max, uint8_t* version,
+              ConstBytes* content) {
+  const size_t bytes = N - 1;
+  if (in.size < bytes + 1 + kCrcBytes || in.Sub(0, bytes).ToString() != word)
+    return Status::Corrupt(std::string("it is not ") + what);
+  *version = in.data[bytes];
+  if (*version == 0 || *version > version_max) {
+    return Status::Invalid(std::string("it is ") + what + " of version " + std::to_string(*version) + ", and " +
+                           std::to_string(version_max) + " is known here")
+        .Next("restart the task with the Fusewire that has written it");
+  }
+  const ConstBytes checked = in.Sub(0, in.size - kCrcBytes);
+  if (wire::Crc32c(checked) != ReadFixed32(in.From(checked.size)))
+    return Status::Corrupt(std::string(what) + " with another checksum than it says");
+  *content = checked.From(bytes + 1);
+  return Status::Ok();
 }
 
 // Of its first five bytes, which say kind and size, and its content.
@@ -168,6 +189,8 @@ std::string EncodeManifest(const Manifest& manifest) {
   out.push_back(static_cast<char>(kManifestVersion));
   AppendText(&out, manifest.task);
   AppendText(&out, manifest.cluster);
+  AppendVarint(&out, manifest.epoch);
+  AppendFixed64(&out, manifest.holder);
   AppendVarint(&out, manifest.generation);
   AppendVarint(&out, manifest.written_ms);
   AppendVarint(&out, manifest.devices.size());
@@ -189,20 +212,16 @@ std::string EncodeManifest(const Manifest& manifest) {
 }
 
 Status DecodeManifest(ConstBytes in, Manifest* manifest) {
-  const size_t word = sizeof(kManifestWord) - 1;
-  if (in.size < word + 1 + kCrcBytes || in.Sub(0, word).ToString() != kManifestWord)
-    return Status::Corrupt("it is no manifest of a snapshot");
-  if (in.data[word] != kManifestVersion) {
-    return Status::Invalid("it is a manifest of version " + std::to_string(in.data[word]) + ", and " +
-                           std::to_string(kManifestVersion) + " is known here")
-        .Next("restart the task with the Fusewire that has written it");
-  }
-  const ConstBytes checked = in.Sub(0, in.size - kCrcBytes);
-  if (wire::Crc32c(checked) != ReadFixed32(in.From(checked.size)))
-    return Status::Corrupt("the manifest has another checksum than it says");
-  VarReader reader(checked.From(word + 1));
+  uint8_t version = 0;
+  ConstBytes content;
+  FUSEWIRE_TRY(Unwrap(in, kManifestWord, "a manifest", kManifestVersion, &version, &content));
+  VarReader reader(content);
   manifest->task = reader.Text().ToString();
   manifest->cluster = reader.Text().ToString();
+  if (version > 1) {
+    manifest->epoch = reader.Varint();
+    manifest->holder = reader.Fixed64();
+  }
   manifest->generation = reader.Varint();
   manifest->written_ms = reader.Varint();
   const uint64_t devices = reader.Varint();
@@ -230,6 +249,31 @@ Status DecodeManifest(ConstBytes in, Manifest* manifest) {
     is_sane = ReadClient(&reader, &manifest->clients.back());
   }
   return is_sane && reader.ok() && reader.done() ? Status::Ok() : Status::Corrupt("the manifest is cut off");
+}
+
+std::string EncodeOwner(const Owner& owner) {
+  std::string out = kOwnerWord;
+  out.push_back(static_cast<char>(kOwnerVersion));
+  AppendText(&out, owner.task);
+  AppendText(&out, owner.cluster);
+  AppendVarint(&out, owner.epoch);
+  AppendFixed64(&out, owner.holder);
+  AppendText(&out, owner.address);
+  AppendFixed32(&out, wire::Crc32c(out));
+  return out;
+}
+
+Status DecodeOwner(ConstBytes in, Owner* owner) {
+  uint8_t version = 0;
+  ConstBytes content;
+  FUSEWIRE_TRY(Unwrap(in, kOwnerWord, "an owner file", kOwnerVersion, &version, &content));
+  VarReader reader(content);
+  owner->task = reader.Text().ToString();
+  owner->cluster = reader.Text().ToString();
+  owner->epoch = reader.Varint();
+  owner->holder = reader.Fixed64();
+  owner->address = reader.Text().ToString();
+  return reader.ok() && reader.done() ? Status::Ok() : Status::Corrupt("the owner file is cut off");
 }
 
 }  // namespace fusewire::tf

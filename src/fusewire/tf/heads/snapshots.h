@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The files of snapshots, as plain values. A data file holds the values of a task's variables, a manifest says which
-// data file is complete, and what belongs to it. Both may have been cut off or changed on their way: what is read has
-// checksums, and costs no more memory than its bytes justify.
+// data file is complete, and what belongs to it, an owner file which server has taken the task. All may have been cut
+// off or changed on their way: what is read has checksums, and costs no more memory than its bytes justify.
 // Home: none, pure functions. Owns: plain values. Fails: with what is wrong.
 #pragma once
 
@@ -65,13 +65,15 @@ Status DecodeRows(ConstBytes in, uint64_t rows_max, uint64_t row_bytes, std::vec
                   ConstBytes* content);
 
 // ---- a manifest ----
-//   manifest := "fusewire manifest" version:u8 task:text cluster:text generation:varint written_ms:varint
+//   manifest := "fusewire manifest" version:u8 task:text cluster:text [epoch:varint holder:u64]
+//               generation:varint written_ms:varint
 //               devices:varint (name:text incarnation:u64)*
 //               files:varint (name:text generation:varint bytes:varint crc:u64)*
 //               clients:varint (client:u64 open:varint runs:varint run*)*
 //               crc:u32 of all before
 //   run      := number:varint is_kept:u8 head:text segments:varint text*
-constexpr uint8_t kManifestVersion = 1;
+// Version 1 has neither epoch nor holder.
+constexpr uint8_t kManifestVersion = 2;
 constexpr size_t kManifestBytesMax = size_t{1} << 30;
 
 // A run with a ticket that has ended, and whose client may not have the answer.
@@ -97,6 +99,7 @@ struct StateFile {
 
 struct Manifest {
   std::string task, cluster;
+  uint64_t epoch = 0, holder = 0;  // of the owner that has written it
   uint64_t generation = 0;
   uint64_t written_ms = 0;                                // since 1970
   std::vector<std::pair<std::string, uint64_t>> devices;  // "CPU:0" and its incarnation
@@ -105,5 +108,21 @@ struct Manifest {
 };
 std::string EncodeManifest(const Manifest& manifest);
 Status DecodeManifest(ConstBytes in, Manifest* manifest);
+
+// ---- an owner file ----
+//   owner := "fusewire owner" version:u8 task:text cluster:text epoch:varint holder:u64 address:text
+//            crc:u32 of all before
+constexpr uint8_t kOwnerVersion = 1;
+constexpr size_t kOwnerBytesMax = 64 << 10;
+
+// Who has taken a task. Each taking has a higher epoch than all before.
+struct Owner {
+  std::string task, cluster;
+  uint64_t epoch = 0;
+  uint64_t holder = 0;  // the incarnation of its data port, which no other server has
+  std::string address;  // of its data port; empty until that is open
+};
+std::string EncodeOwner(const Owner& owner);
+Status DecodeOwner(ConstBytes in, Owner* owner);
 
 }  // namespace fusewire::tf

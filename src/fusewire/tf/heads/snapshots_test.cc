@@ -4,6 +4,7 @@
 #include <string>
 
 #include <gtest/gtest.h>
+#include "fusewire/wire/wire.h"
 
 namespace fusewire::tf {
 namespace {
@@ -12,6 +13,8 @@ Manifest SomeManifest() {
   Manifest manifest;
   manifest.task = "ps:3";
   manifest.cluster = "default";
+  manifest.epoch = 300;
+  manifest.holder = 0xfedcba9876543210;
   manifest.generation = 12;
   manifest.written_ms = 1234567;
   manifest.devices = {{"CPU:0", 77}, {"CPU:1", 78}};
@@ -26,6 +29,8 @@ TEST(SnapshotHeads, AManifestIsReadAsItWasWritten) {
   ASSERT_TRUE(DecodeManifest(EncodeManifest(manifest), &read).ok());
   EXPECT_EQ(read.task, "ps:3");
   EXPECT_EQ(read.cluster, "default");
+  EXPECT_EQ(read.epoch, 300u);
+  EXPECT_EQ(read.holder, 0xfedcba9876543210u);
   EXPECT_EQ(read.generation, 12u);
   EXPECT_EQ(read.written_ms, 1234567u);
   EXPECT_EQ(read.devices, manifest.devices);
@@ -65,7 +70,58 @@ TEST(SnapshotHeads, AManifestOfALaterVersionSaysSo) {
   Manifest read;
   const Status status = DecodeManifest(later, &read);
   EXPECT_EQ(status.code(), Code::kInvalid);
-  EXPECT_EQ(status.cause(), "it is a manifest of version 99, and 1 is known here");
+  EXPECT_EQ(status.cause(), "it is a manifest of version 99, and 2 is known here");
+}
+
+TEST(SnapshotHeads, AManifestOfTheFirstVersionHasNoEpoch) {
+  const Manifest manifest = SomeManifest();
+  std::string first = EncodeManifest(manifest);
+  const std::string before = "fusewire manifest" + std::string("\2\4ps:3\7default");
+  ASSERT_EQ(first.substr(0, before.size()), before);
+  first.erase(before.size(), 2 + 8);
+  first[std::string("fusewire manifest").size()] = 1;
+  first.resize(first.size() - 4);
+  const uint32_t crc = wire::Crc32c(first);
+  for (int shift = 0; shift < 32; shift += 8) first.push_back(static_cast<char>(crc >> shift));
+  Manifest read;
+  const Status status = DecodeManifest(first, &read);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(read.cluster, "default");
+  EXPECT_EQ(read.epoch, 0u);
+  EXPECT_EQ(read.holder, 0u);
+  EXPECT_EQ(read.generation, 12u);
+  EXPECT_EQ(read.devices, manifest.devices);
+  EXPECT_EQ(read.clients.size(), 2u);
+}
+
+TEST(SnapshotHeads, AnOwnerIsReadAsItWasWrittenOrRefused) {
+  Owner owner;
+  owner.task = "ps:3";
+  owner.cluster = "default";
+  owner.epoch = 300;
+  owner.holder = 0xfedcba9876543210;
+  owner.address = "10.0.0.5:4321";
+  const std::string whole = EncodeOwner(owner);
+  Owner read;
+  ASSERT_TRUE(DecodeOwner(whole, &read).ok());
+  EXPECT_EQ(read.task, owner.task);
+  EXPECT_EQ(read.cluster, owner.cluster);
+  EXPECT_EQ(read.epoch, owner.epoch);
+  EXPECT_EQ(read.holder, owner.holder);
+  EXPECT_EQ(read.address, owner.address);
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    Owner cut;
+    EXPECT_FALSE(DecodeOwner(ConstBytes(whole.data(), bytes), &cut).ok()) << bytes;
+  }
+  for (size_t bit = 0; bit < 8 * whole.size(); ++bit) {
+    std::string changed = whole;
+    changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ (1 << bit % 8));
+    Owner damaged;
+    EXPECT_FALSE(DecodeOwner(changed, &damaged).ok()) << bit;
+  }
+  std::string later = whole;
+  later[std::string("fusewire owner").size()] = 99;
+  EXPECT_EQ(DecodeOwner(later, &read).cause(), "it is an owner file of version 99, and 1 is known here");
 }
 
 TEST(SnapshotHeads, AHeadOfAVariableIsReadAsItWasWrittenOrRefused) {

@@ -63,6 +63,18 @@ bool PortWords::Read(const tensorflow::LoggingResponse& response) {
   return DecodeDataPort(std::string(stats.dev_stats(0).device()), this);
 }
 
+bool PortWords::PointTo(const Whereabout& place) {
+  Result<transport::Address> address = transport::Address::Parse(place.address);
+  if (!address.ok()) return false;
+  port = address.value().port;
+  advertised = address.value().host;
+  incarnation = place.incarnation;
+  state = place.state;
+  epoch = place.epoch;
+  fuses = true;
+  return true;
+}
+
 Peer::Peer(task::Task* task, Options options) : task_(task), options_(std::move(options)) {}
 
 ChannelPtr Peer::channel() {
@@ -311,15 +323,7 @@ bool Peer::IsFoundElsewhere(PortWords* words) {
     MutexLock lock(mutex_);
     if (found.epoch <= last_.epoch) return false;
   }
-  Result<transport::Address> address = transport::Address::Parse(found.address);
-  if (!address.ok()) return false;
-  words->port = address.value().port;
-  words->advertised = address.value().host;
-  words->incarnation = found.incarnation;
-  words->state = found.state;
-  words->epoch = found.epoch;
-  words->fuses = true;
-  return true;
+  return words->PointTo(found);
 }
 
 void Peer::Ask(const SidePtr& side, const ReturnPtr& awaited) {

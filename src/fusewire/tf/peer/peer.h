@@ -33,6 +33,8 @@ class PortWords : public DataPort {
   void Answer(tensorflow::LoggingResponse* response) const;
   // False: the task is without the plug-in.
   bool Read(const tensorflow::LoggingResponse& response);
+  // The data port is there. False: that is no address.
+  bool PointTo(const Whereabout& place);
 };
 
 // shared_ptr: calls outlive the session that began them, and its cache.

@@ -75,7 +75,7 @@ void Exchange(ChannelPtr channel, WhereaboutsPtr known, std::function<void()> do
   (new ExchangeCall(std::move(channel), std::move(known), std::move(done)))->Go();
 }
 
-bool HasTask(task::Task& task, const Whereabout& said, int64_t limit_ns) {
+bool HasTask(task::Task& task, const Whereabout& said, int64_t limit_ns, Whereabouts& known) {
   Channel::Options options;
   Result<transport::Address> address = transport::Address::Parse(said.address);
   if (!address.ok()) return false;
@@ -90,8 +90,8 @@ bool HasTask(task::Task& task, const Whereabout& said, int64_t limit_ns) {
     bool has_come FUSEWIRE_GUARDED_BY(mutex) = false;
   };
   auto answer = std::make_shared<Answer>();
-  auto known = std::make_shared<Whereabouts>();
-  Exchange(Channel::Make(task, std::move(options)), known, [answer] {
+  auto told = std::make_shared<Whereabouts>();
+  Exchange(Channel::Make(task, std::move(options)), told, [answer] {
     MutexLock lock(answer->mutex);
     answer->has_come = true;
     answer->come.NotifyAll();
@@ -103,7 +103,9 @@ bool HasTask(task::Task& task, const Whereabout& said, int64_t limit_ns) {
     }
   }
   Whereabout found;
-  return known->Find(said.task, &found) && found.incarnation == said.incarnation;
+  if (!told->Find(said.task, &found) || found.incarnation != said.incarnation) return false;
+  known.Learn(found);
+  return true;
 }
 
 rpc::Method ExchangeMethod(WhereaboutsPtr known) {

@@ -37,8 +37,9 @@ using WhereaboutsPtr = std::shared_ptr<Whereabouts>;
 
 // Both learn what the other knows. `done` is called once, whatever comes of it.
 void Exchange(ChannelPtr channel, WhereaboutsPtr known, std::function<void()> done);
-// A thread that may wait. Whether the process that is said to have a task has it: it says so itself, in time.
-bool HasTask(task::Task& task, const Whereabout& said, int64_t limit_ns);
+// A thread that may wait. Whether the process that is said to have a task has it: it says so itself, in time, and
+// `known` learns it.
+bool HasTask(task::Task& task, const Whereabout& said, int64_t limit_ns, Whereabouts& known);
 // The called side.
 rpc::Method ExchangeMethod(WhereaboutsPtr known);
 

@@ -24,6 +24,14 @@ TfStatus FindWays(const GrpcCachePtr& cache, const std::string& task, Ways* ways
   return TfStatus();
 }
 
+ChannelPtr NextOf(const std::vector<Ways>& ways, uint64_t turn) {
+  if (ways.empty()) return nullptr;
+  const Ways& next = ways[turn % ways.size()];
+  ChannelPtr found = next.peer->channel();
+  if (found == nullptr) next.peer->Route(next.side, [](const TfStatus&, const ChannelPtr&) {});
+  return found != nullptr && found->options().epoch != 0 ? found : nullptr;
+}
+
 StepContext::~StepContext() {
   if (left_there_.load(std::memory_order_relaxed) == 0) return;
   for (const ChannelPtr& holder : holders_) holder->CleanUp(step_);

@@ -145,7 +145,8 @@ void RemoteWorker::Route(CallOptions* opts, StatusCallback done, OverGrpc over_g
 
 // ---- over gRPC: the control plane ----
 
-// A master's first call to a task. Nobody may answer at the address in the cluster, although the task lives.
+// A master's first call to a task, which may live although nobody answers at its address in the cluster, or another one
+// than the process that has it.
 struct RemoteWorker::Greeting {
   CallOptions options;
   tensorflow::GetStatusRequest request;
@@ -156,11 +157,6 @@ struct RemoteWorker::Greeting {
 
 void RemoteWorker::GetStatusAsync(CallOptions* opts, const tensorflow::GetStatusRequest* request,
                                   tensorflow::GetStatusResponse* response, bool fail_fast, StatusCallback done) {
-  const ChannelPtr channel = ways_.peer->channel();
-  if (channel != nullptr && channel->options().epoch != 0) {
-    (new WireCall(channel, kGetStatus, "GetStatus", opts, response, std::move(done)))->Start(*request);
-    return;
-  }
   if (siblings_ == nullptr || fail_fast || opts != nullptr || ways_.peer->is_grpc_only())
     return ways_.side->worker()->GetStatusAsync(opts, request, response, fail_fast, std::move(done));
   // shared_ptr: the two ways end one after the other.
@@ -168,31 +164,29 @@ void RemoteWorker::GetStatusAsync(CallOptions* opts, const tensorflow::GetStatus
   greeting->request = *request;
   greeting->response = response;
   greeting->done = std::move(done);
-  auto other = [siblings = siblings_](uint64_t turn) -> ChannelPtr {
-    const std::vector<Ways> ways = siblings();
-    if (ways.empty()) return nullptr;
-    const Ways& next = ways[turn % ways.size()];
-    ChannelPtr found = next.peer->channel();
-    if (found == nullptr) next.peer->Route(next.side, [](const TfStatus&, const ChannelPtr&) {});
-    return found != nullptr && found->options().epoch != 0 ? found : nullptr;
-  };
-  auto found = [ways = ways_, greeting] {
-    ways.peer->Route(ways.side, [greeting](const TfStatus& status, const ChannelPtr& there) {
-      greeting->options.StartCancel();
-      if (!status.ok() || there == nullptr) return greeting->done(status);
-      auto end = [greeting](const TfStatus& ended) {
-        if (ended.ok()) *greeting->response = greeting->over_wire;
-        greeting->done(ended);
+  // The one who has the task answers, if it can be known; otherwise what came over gRPC counts.
+  auto greet = [this, greeting](const TfStatus& over_grpc) {
+    RouteControl([greeting, over_grpc](const ChannelPtr& channel) {
+      if (channel == nullptr) {
+        *greeting->response = greeting->over_grpc;
+        return greeting->done(over_grpc);
+      }
+      auto end = [greeting](const TfStatus& status) {
+        *greeting->response = greeting->over_wire;
+        greeting->done(status);
       };
-      (new WireCall(there, kGetStatus, "GetStatus", nullptr, &greeting->over_wire, end))->Start(greeting->request);
+      (new WireCall(channel, kGetStatus, "GetStatus", nullptr, &greeting->over_wire, end))->Start(greeting->request);
     });
+  };
+  auto other = [siblings = siblings_](uint64_t turn) { return NextOf(siblings(), turn); };
+  auto found = [greeting, greet, task = ways_.side->target()] {
+    greeting->options.StartCancel();
+    greet(absl::UnavailableError(absl::StrCat(task, " is not where others say")));
   };
   ScoutPtr scout = ways_.peer->Seek(kGreetingPauseUs, std::move(other), std::move(found));
   ways_.side->worker()->GetStatusAsync(&greeting->options, &greeting->request, &greeting->over_grpc, fail_fast,
-                                       [greeting, scout](const TfStatus& status) {
-                                         if (!scout->Stop()) return;
-                                         *greeting->response = greeting->over_grpc;
-                                         greeting->done(status);
+                                       [greet, greeting, scout](const TfStatus& status) {
+                                         if (scout->Stop()) greet(status);
                                        });
 }
 

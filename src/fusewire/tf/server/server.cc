@@ -12,11 +12,13 @@
 #include "fusewire/observe/watch.h"
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/reactor.h"
+#include "fusewire/task/acceptor.h"
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/collective/executor.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/receive/rendezvous.h"
+#include "fusewire/tf/server/orders.h"
 #include "fusewire/tf/server/session.h"
 #include "fusewire/transport/transport.h"
 #include "fusewire/transport/transports.h"
@@ -114,7 +116,8 @@ Server::Server(const tensorflow::ServerDef& def, int home_index)
       job_(def.job_name()),
       protocol_(def.protocol()),
       settings_(ReadSettings(def.job_name())),
-      hosting_(home_index) {
+      hosting_(home_index),
+      succession_(ShortTask(own_task())) {
   if (!IsOurs(protocol_)) settings_.disabled = true;
 }
 
@@ -185,8 +188,10 @@ TfStatus Server::Start() {
   TF_RETURN_IF_ERROR(GrpcServer::Start());
   if (service_ == nullptr || !hosting_.IsFirstStart()) return TfStatus();
   ShowTask();
-  if (snapshots_ != nullptr)
-    snapshots_->Start([this](std::vector<KeptClient>* clients) { return service_->star().Collect(clients); });
+  if (snapshots_ == nullptr) return TfStatus();
+  snapshots_->Start([this](std::vector<KeptClient>* clients) { return service_->star().Collect(clients); },
+                    [this](const Owner& successor) { OnFenced(successor); });
+  if (succession_.epoch() != 0) succession_.Tell(FindSiblings(cluster(), *directory_, own_task()));
   return TfStatus();
 }
 
@@ -254,6 +259,11 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
     TF_RETURN_IF_ERROR(GrpcServer::Init(grpc));
   }
   KeepCluster();
+  if (is_shell()) {
+    AnswerInquiries();
+    Yield(snapshots_->owner().epoch);
+    return TfStatus();
+  }
   StartWatch();
   // With polling, there are processors to spare.
   if (!settings_.pool.busy_poll) worker_env()->compute_pool = QuietPool(worker_env()->compute_pool->NumThreads());
@@ -272,8 +282,17 @@ TfStatus Server::OpenSnapshots(tensorflow::DeviceMgr** devices) {
                  settings_.pipe.name.c_str());
     return TfStatus();
   }
-  TF_RETURN_IF_ERROR(Snapshots::Open(settings_.snapshots, server_def(), &snapshots_));
-  *devices = snapshots_->devices();
+  Claim claim;
+  claim.holder = settings_.pipe.incarnation;
+  claim.is_served = [this](const Owner& owner) { return succession_.IsServed(*data_task_, owner); };
+  TF_RETURN_IF_ERROR(Snapshots::Open(settings_.snapshots, server_def(), &snapshots_, std::move(claim)));
+  if (!is_shell()) {
+    *devices = snapshots_->devices();
+  } else if (hosting_.home_index() != server_def().task_index()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(ShortTask(own_task()), ": another process serves it, at ", Shown(snapshots_->owner()),
+                     "; next: end that one first; see: fusewire explain elastic#who-owns-a-task"));
+  }
   return TfStatus();
 }
 
@@ -284,6 +303,30 @@ TfStatus Server::GetHostAndPort(const tensorflow::ServerDef& def, std::string* h
   home.set_task_index(hosting_.home_index());
   TF_RETURN_IF_ERROR(GrpcServer::GetHostAndPort(home, host, port));
   if (home.task_index() != def.task_index()) *port = 0;  // any: the other one is served there
+  return TfStatus();
+}
+
+// On the snapshots' thread. Nothing is served any more: no peer gets an answer, not even to a call that is under way,
+// because what it has written is lost. Connections end without a goodbye, so that workers look for the task.
+void Server::OnFenced(const Owner& successor) {
+  data_task_->acceptor().StopListening();
+  data_task_->acceptor().Withdraw(rpc::kRpcService);
+  Yield(successor.epoch);
+}
+
+// gRPC's port lives, and says where the task is.
+void Server::Yield(uint64_t epoch) {
+  worker_->Fence();
+  auto siblings = [this] { return FindSiblings(cluster(), *directory_, own_task()); };
+  succession_.Yield(epoch, siblings, [this](const PortWords& words) { worker_->Announce(words); });
+}
+
+TfStatus Server::Adopt(int index, std::string* done) {
+  Server* other = nullptr;
+  TF_RETURN_IF_ERROR(Host(server_def(), index, GrpcPort::kAny, &other));
+  TF_RETURN_IF_ERROR(other->Start());
+  *done = absl::StrCat(ShortTask(other->own_task()), " is served by the process of ", ShortTask(own_task()), ", at ",
+                       other->DataAddress(), ", epoch ", other->succession_.epoch());
   return TfStatus();
 }
 
@@ -326,8 +369,8 @@ TfStatus Server::FindHost() {
 }
 
 void Server::KeepCluster() {
-  MutexLock lock(cluster_mutex_);
-  cluster_ = ClusterOf(master_env()->worker_cache);
+  MutexLock lock(now_.mutex);
+  now_.cluster = ClusterOf(master_env()->worker_cache);
 }
 
 // Not through TensorFlow's session without a name: it keeps its first cache, even after that is destroyed.
@@ -339,14 +382,21 @@ TfStatus Server::FindTaskNow(const std::string& task, Ways* ways, std::string* a
 }
 
 ClusterPtr Server::cluster() {
-  MutexLock lock(cluster_mutex_);
-  return cluster_;
+  MutexLock lock(now_.mutex);
+  return now_.cluster;
 }
 
 void Server::AnswerInquiries() {
   Inquiries::Options options;
   options.protocol = protocol_;
   options.data_port = service_ == nullptr ? 0 : service_->port();
+  if (snapshots_ != nullptr) {
+    options.secret = settings_.pipe.secret;
+    options.order = [this](const std::string& words, std::string* done) {
+      auto adopt = [this](int index, std::string* said) { return Adopt(index, said); };
+      return Obey(words, server_def(), adopt, done);
+    };
+  }
   options.cluster = [this] { return cluster(); };
   options.find = [this](const std::string& task, Ways* ways) {
     std::string address;
@@ -443,7 +493,7 @@ TfStatus Server::OpenDataPort() {
     Result<transport::Address> mapped = transport::Address::Parse(endpoint->second);
     if (mapped.ok()) fixed = mapped.value().port;
   }
-  service_ = std::make_unique<Service>(worker_env(), worker_, directory_->known(), snapshots_.get());
+  service_ = std::make_unique<Service>(worker_env(), worker_, succession_.known(), snapshots_.get());
   Status opened = service_->Open(*data_task_);
   if (opened.ok()) opened = data_task_->Listen({network_.listen_host, fixed}, network_.ports);
   if (!opened.ok() && fixed == 0 && network_.ports.max != 0) {
@@ -453,11 +503,27 @@ TfStatus Server::OpenDataPort() {
   }
   if (!opened.ok()) return Failed(opened);
   worker_->SetStar(&service_->star());
+  if (snapshots_ != nullptr) {
+    snapshots_->SetAddress(DataAddress());
+    succession_.Serve({ShortTask(own_task()), DataAddress(), settings_.pipe.incarnation, state(),
+                       snapshots_->owner().epoch});
+  }
   AnnouncePort();
   AnswerInquiries();
   GlobalCounters().Add(&Counters::servers);
   FUSEWIRE_LOG(kInfo, "%s: data port %u", settings_.pipe.name.c_str(), service_->port());
   return TfStatus();
+}
+
+// As peers reach it.
+std::string Server::DataAddress() const {
+  if (network_.advertise.port != 0) return network_.advertise.ToString();
+  transport::Address address{network_.advertise.host, service_->port()};
+  if (address.host.empty()) {
+    Result<transport::Address> own = transport::Address::Parse(AddressesOf(server_def().cluster())[own_task()]);
+    address.host = own.ok() ? own.value().host : host_name();
+  }
+  return address.ToString();
 }
 
 // The first server's settings count: a process has one status port.
@@ -502,7 +568,8 @@ void Server::AnnouncePort() {
   }
   words.group_age = groups_->age();
   words.host = groups_->options().host;
-  if (snapshots_ != nullptr) words.state = snapshots_->state();
+  words.state = state();
+  words.epoch = succession_.epoch();
   worker_->Announce(words);
 }
 
@@ -513,7 +580,7 @@ TfStatus Server::WorkerCacheFactory(const tensorflow::WorkerCacheFactoryOptions&
   if (directory_ == nullptr) {  // the first call comes from Init, before other threads can call
     directory_ = std::make_unique<Directory>(
         data_task_.get(), Directory::Options{settings_.patience_ns, settings_.recovery_ns, must_encrypt(),
-                                             !settings_.snapshots.folder.empty(), settings_.endpoints, protocol_});
+                                             !settings_.snapshots.folder.empty(), settings_.endpoints, protocol_, succession_.known()});
   }
   auto cluster = std::make_shared<Cluster>();
   cluster->grpc = GrpcCachePtr(grpc);

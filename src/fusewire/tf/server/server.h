@@ -21,6 +21,7 @@
 #include "fusewire/tf/server/inquiry.h"
 #include "fusewire/tf/server/options.h"
 #include "fusewire/tf/server/service.h"
+#include "fusewire/tf/server/succession.h"
 #include "fusewire/tf/server/worker_cache.h"
 #include "fusewire/tf/snapshot/snapshots.h"
 
@@ -61,6 +62,13 @@ class Server final : public tensorflow::GrpcServer {
   TfStatus Prepare(const tensorflow::ServerFactory::Options& options);
   // The devices come from the task's snapshots, if it keeps some.
   TfStatus OpenSnapshots(tensorflow::DeviceMgr** devices);
+  // Another process has the task, since before this one was made.
+  bool is_shell() const { return snapshots_ != nullptr && snapshots_->is_elsewhere(); }
+  void OnFenced(const Owner& successor);
+  void Yield(uint64_t epoch);
+  // Takes another task of the job over, and says what it has.
+  TfStatus Adopt(int index, std::string* done);
+  std::string DataAddress() const;
   TfStatus OpenDataPort();
   TfStatus OpenGroups();
   TfStatus FindHost();
@@ -96,11 +104,14 @@ class Server final : public tensorflow::GrpcServer {
   // The caches through which collectives call other tasks, with the time when each was made. Not the session's cache,
   // which is destroyed with its cluster: TensorFlow's resolver uses its cache once more after an aborted call.
   std::vector<std::pair<int64_t, std::unique_ptr<WorkerCache>>> collective_caches_;
-  Mutex cluster_mutex_;
-  ClusterPtr cluster_ FUSEWIRE_GUARDED_BY(cluster_mutex_);
+  struct Now {
+    Mutex mutex;
+    ClusterPtr cluster FUSEWIRE_GUARDED_BY(mutex);
+  } now_;
   Worker* worker_ = nullptr;  // the base class owns it
   std::unique_ptr<Inquiries> inquiries_;
   Hosting hosting_;
+  Succession succession_;
 };
 
 }  // namespace fusewire::tf

@@ -23,6 +23,12 @@ TfStatus Unencrypted(const char* call) {
       "with a protocol of Fusewire and without FUSEWIRE_DISABLE; see: fusewire explain trust#tls"));
 }
 
+TfStatus Fenced() {
+  return absl::UnavailableError(
+      "this server has lost its task to another one, and serves nothing any more; next: create a new session; see: "
+      "fusewire explain elastic#who-owns-a-task");
+}
+
 // A step that is recorded until its end.
 tensorflow::StatusCallback Recorded(uint32_t tag, int64_t step, tensorflow::StatusCallback done) {
   if (observe::TheRecorder() == nullptr) return done;
@@ -78,6 +84,7 @@ void Worker::RecvBufAsync(tensorflow::CallOptions* options, const tensorflow::Re
 
 void Worker::RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGraphRequestWrapper* request,
                            tensorflow::MutableRunGraphResponseWrapper* response, tensorflow::StatusCallback done) {
+  if (is_fenced()) return done(Fenced());
   done = Recorded(step_tag_, request->step_id(), std::move(done));
   if (is_grpc_only_) return GrpcWorker::RunGraphAsync(options, request, response, std::move(done));
   // A request from gRPC can't be changed, and is checked for duplicates; one that can be changed is the own master's.
@@ -101,9 +108,21 @@ void Worker::RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGrap
   run(std::move(done));
 }
 
+void Worker::Fence() {
+  is_fenced_.store(true, std::memory_order_release);
+  Announce(PortWords());
+}
+
+void Worker::GetStatusAsync(tensorflow::CallOptions* options, const tensorflow::GetStatusRequest* request,
+                            tensorflow::GetStatusResponse* response, bool fail_fast, tensorflow::StatusCallback done) {
+  if (is_fenced()) return done(Fenced());
+  GrpcWorker::GetStatusAsync(options, request, response, fail_fast, std::move(done));
+}
+
 void Worker::CreateWorkerSessionAsync(const tensorflow::CreateWorkerSessionRequest* request,
                                       tensorflow::CreateWorkerSessionResponse* response,
                                       tensorflow::StatusCallback done) {
+  if (is_fenced()) return done(Fenced());
   GrpcWorker::CreateWorkerSessionAsync(request, response, [this, done = std::move(done)](const TfStatus& status) {
     StarService* star = star_.load(std::memory_order_acquire);
     if (star != nullptr) star->ReleaseEnded();
@@ -122,6 +141,7 @@ void Worker::DeleteWorkerSessionAsync(tensorflow::CallOptions* options,
 
 void Worker::RegisterGraphAsync(const tensorflow::RegisterGraphRequest* request,
                                 tensorflow::RegisterGraphResponse* response, tensorflow::StatusCallback done) {
+  if (is_fenced()) return done(Fenced());
   if (StarService* star = star_.load(std::memory_order_acquire)) star->Learn(request->graph_def());
   GrpcWorker::RegisterGraphAsync(request, response, std::move(done));
 }
@@ -138,10 +158,13 @@ void Worker::LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow:
   if (inquiries != nullptr && Inquiries::IsAsked(*request))
     return inquiries->Answer(*request, response, std::move(done));
   if (!PortWords::IsAsked(*request)) return GrpcWorker::LoggingAsync(request, response, std::move(done));
+  PortWords words;
   {
     MutexLock lock(mutex_);
-    words_.Answer(response);
+    words = words_;
   }
+  if (is_fenced() && words.port == 0) return done(Fenced());
+  words.Answer(response);
   done(TfStatus());
 }
 

@@ -57,6 +57,13 @@ class Worker final : public tensorflow::GrpcWorker {
   void DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest* request,
                             tensorflow::DeregisterGraphResponse* response, tensorflow::StatusCallback done) override;
 
+  // Any thread. Another server has the task: from now on sessions, graphs and steps are refused, and who asks for the
+  // data port, until the next Announce.
+  void Fence();
+  void GetStatusAsync(tensorflow::CallOptions* options, const tensorflow::GetStatusRequest* request,
+                      tensorflow::GetStatusResponse* response, bool fail_fast,
+                      tensorflow::StatusCallback done) override;
+
   // Before gRPC's port answers. It outlives the worker.
   void SetInquiries(Inquiries* inquiries) { inquiries_.store(inquiries, std::memory_order_release); }
 
@@ -68,14 +75,17 @@ class Worker final : public tensorflow::GrpcWorker {
   const Provider::Source& source() const { return source_; }
 
  private:
+  bool is_fenced() const { return is_fenced_.load(std::memory_order_acquire); }
+
   const bool is_grpc_only_;
   const bool must_encrypt_;
   uint32_t step_tag_ = 0;
   const Provider::Source source_;
   Mutex mutex_;
   PortWords words_ FUSEWIRE_GUARDED_BY(mutex_);  // without a port until it is announced
-  std::atomic<StarService*> star_{nullptr};      // the service's, while that exists
-  std::atomic<Inquiries*> inquiries_{nullptr};   // the server's
+  std::atomic<bool> is_fenced_{false};
+  std::atomic<StarService*> star_{nullptr};     // the service's, while that exists
+  std::atomic<Inquiries*> inquiries_{nullptr};  // the server's
 };
 
 }  // namespace fusewire::tf

@@ -11,7 +11,9 @@
 
 namespace fusewire::tf {
 
-Directory::Directory(task::Task* task, Options options) : task_(task), options_(std::move(options)) {}
+Directory::Directory(task::Task* task, Options options) : task_(task), options_(std::move(options)) {
+  if (options_.known == nullptr) options_.known = std::make_shared<Whereabouts>();
+}
 
 PeerPtr Directory::Find(const std::string& target, const std::string& address) {
   MutexLock lock(peers_->mutex);
@@ -26,7 +28,7 @@ PeerPtr Directory::Find(const std::string& target, const std::string& address) {
     options.patience_ns = options_.patience_ns;
     options.recovery_ns = options_.recovery_ns;
     options.must_encrypt = options_.must_encrypt;
-    options.known = known_;
+    options.known = options_.known;
     options.other = [weak = std::weak_ptr(peers_), target](uint64_t turn) {
       const auto peers = weak.lock();
       return peers == nullptr ? nullptr : peers->Other(target, turn);
@@ -83,14 +85,6 @@ std::vector<Ways> FindSiblings(const ClusterPtr& cluster, Directory& directory, 
       siblings.push_back(std::move(ways));
   }
   return siblings;
-}
-
-void TellSiblings(const ClusterPtr& cluster, Directory& directory) {
-  for (const Ways& ways : FindSiblings(cluster, directory, cluster->own_target)) {
-    ways.peer->Route(ways.side, [known = directory.known()](const TfStatus& status, const ChannelPtr& channel) {
-      if (status.ok() && channel != nullptr && channel->options().epoch != 0) Exchange(channel, known, [] {});
-    });
-  }
 }
 
 WorkerCache::WorkerCache(ClusterPtr cluster, Directory& directory)

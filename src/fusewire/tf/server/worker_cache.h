@@ -28,18 +28,18 @@ class Directory {
     bool is_elastic = false;  // another process may take a task over
     std::map<std::string, std::string> endpoints;
     std::string protocol;  // of this task, for the log
+    WhereaboutsPtr known = nullptr;  // null: its own
   };
   // `task` outlives the directory. Null: everything goes over gRPC.
   Directory(task::Task* task, Options options);
   PeerPtr Find(const std::string& target, const std::string& address);
-  const WhereaboutsPtr& known() const { return known_; }
+  const WhereaboutsPtr& known() const { return options_.known; }
   bool must_encrypt() const { return options_.must_encrypt; }
   bool is_elastic() const { return options_.is_elastic; }
 
  private:
   task::Task* const task_;
-  const Options options_;
-  const WhereaboutsPtr known_ = std::make_shared<Whereabouts>();
+  Options options_;  // as they were given, but for `known`
   struct Peers {
     // Of the living that know where tasks are, but for `target`, the next one. Null: there is none.
     ChannelPtr Other(const std::string& target, uint64_t turn);
@@ -67,8 +67,6 @@ using ClusterPtr = std::shared_ptr<const Cluster>;
 TfStatus FindTask(const ClusterPtr& cluster, Directory& directory, const std::string& target, Ways* ways);
 // The ways to the tasks of the same job, but for `target` and our own, in order.
 std::vector<Ways> FindSiblings(const ClusterPtr& cluster, Directory& directory, const std::string& target);
-// Says to those that know whereabouts what is known here, and learns what they know. It does not wait.
-void TellSiblings(const ClusterPtr& cluster, Directory& directory);
 
 // Under TLS: TensorFlow's gRPC clients of eager contexts, which send no tensor. CopyEagerTensorsOverTheDataPort has
 // made TensorFlow copy tensors by _Send and _Recv. Whatever still has one in its message, or would get one in the

@@ -2,27 +2,34 @@
 #include "fusewire/tf/snapshot/folder.h"
 
 #include <algorithm>
-#include <functional>
+#include <memory>
 
 #include <absl/strings/match.h>
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_format.h>
 #include <absl/strings/str_replace.h>
+#include <absl/strings/str_split.h>
+#include <absl/strings/strip.h>
 #include <tensorflow/core/platform/path.h>
 
 namespace fusewire::tf {
 namespace {
 
-constexpr const char *kManifest = ".manifest", *kState = ".state";
+constexpr const char *kOwner = "owner", *kManifest = "manifest", *kState = "state", *kNew = ".new";
+constexpr size_t kHolderDigits = 16;
 
-// False: it is no file of ours.
-bool GenerationOf(absl::string_view file, uint64_t* generation) {
-  const size_t dot = file.find('.');
-  if (dot == absl::string_view::npos) return false;
-  const absl::string_view ending = file.substr(dot);
-  const bool is_ours = ending == kState || ending == kManifest || ending == ".manifest.new";
-  return is_ours && absl::SimpleAtoi(file.substr(0, dot), generation);
+std::string NameOf(const Tenure& tenure, uint64_t generation, const char* ending) {
+  return absl::StrFormat("%012d.%d.%016x.%s", generation, tenure.epoch, tenure.holder, ending);
+}
+
+std::string OwnerName(const Tenure& tenure) {
+  return absl::StrFormat("%s.%d.%016x", kOwner, tenure.epoch, tenure.holder);
+}
+
+bool ReadTenure(absl::string_view epoch, absl::string_view holder, Tenure* tenure) {
+  return holder.size() == kHolderDigits && absl::SimpleAtoi(epoch, &tenure->epoch) &&
+         absl::SimpleHexAtoi(holder, &tenure->holder);
 }
 
 }  // namespace
@@ -30,67 +37,118 @@ bool GenerationOf(absl::string_view file, uint64_t* generation) {
 SnapshotFolder::SnapshotFolder(tensorflow::Env* env, const std::string& folder, const std::string& task)
     : env_(env), path_(tensorflow::io::JoinPath(folder, absl::StrReplaceAll(task, {{":", "_"}, {"/", "_"}}))) {}
 
-std::string SnapshotFolder::PathOf(uint64_t generation, const char* ending) const {
-  return tensorflow::io::JoinPath(path_, absl::StrFormat("%012d%s", generation, ending));
+std::string SnapshotFolder::PathOf(const std::string& name) const { return tensorflow::io::JoinPath(path_, name); }
+
+std::string SnapshotFolder::StateName(const Tenure& tenure, uint64_t generation) {
+  return NameOf(tenure, generation, kState);
 }
 
-TfStatus SnapshotFolder::List(std::vector<uint64_t>* generations, uint64_t* last) const {
-  std::vector<std::string> files;
-  TfStatus listed = env_->GetChildren(path_, &files);
+std::string SnapshotFolder::ManifestName(const Tenure& tenure, uint64_t generation) {
+  return NameOf(tenure, generation, kManifest);
+}
+
+bool SnapshotFolder::Parse(const std::string& name, FolderFile* file) {
+  *file = FolderFile();
+  file->name = name;
+  absl::string_view whole = name;
+  const bool is_new = absl::ConsumeSuffix(&whole, kNew);
+  const std::vector<absl::string_view> words = absl::StrSplit(whole, '.');
+  if (words.size() == 3 && words[0] == kOwner) {
+    file->kind = FolderFileKind::kOwner;
+    if (!ReadTenure(words[1], words[2], &file->tenure)) return false;
+  } else if (words.size() == 2 || words.size() == 4) {
+    if (words.back() != kState && words.back() != kManifest) return false;
+    file->kind = words.back() == kState ? FolderFileKind::kState : FolderFileKind::kManifest;
+    if (words.size() == 4 && !ReadTenure(words[1], words[2], &file->tenure)) return false;
+    if (!absl::SimpleAtoi(words[0], &file->generation)) return false;
+  } else {
+    return false;
+  }
+  if (is_new) file->kind = FolderFileKind::kUnfinished;
+  return true;
+}
+
+TfStatus SnapshotFolder::Make() const {
+  TfStatus made = env_->RecursivelyCreateDir(path_);
+  return absl::IsAlreadyExists(made) ? TfStatus() : made;
+}
+
+TfStatus SnapshotFolder::List(std::vector<FolderFile>* files) const {
+  std::vector<std::string> names;
+  files->clear();
+  TfStatus listed = env_->GetChildren(path_, &names);
   if (absl::IsNotFound(listed)) return TfStatus();
   TF_RETURN_IF_ERROR(listed);
-  for (const std::string& file : files) {
-    uint64_t generation = 0;
-    if (!GenerationOf(file, &generation)) continue;
-    *last = std::max(*last, generation);
-    if (absl::EndsWith(file, kManifest)) generations->push_back(generation);
+  for (const std::string& name : names) {
+    FolderFile file;
+    if (Parse(name, &file)) files->push_back(std::move(file));
   }
-  std::sort(generations->begin(), generations->end(), std::greater<>());
   return TfStatus();
 }
 
-TfStatus SnapshotFolder::ReadManifest(uint64_t generation, Manifest* manifest) const {
+TfStatus SnapshotFolder::ReadManifest(const FolderFile& file, Manifest* manifest) const {
   std::string text;
-  uint64_t bytes = 0;
-  const std::string path = PathOf(generation, kManifest);
-  TF_RETURN_IF_ERROR(env_->GetFileSize(path, &bytes));
-  if (bytes > kManifestBytesMax) return absl::DataLossError("the manifest is larger than any");
-  TF_RETURN_IF_ERROR(tensorflow::ReadFileToString(env_, path, &text));
+  TF_RETURN_IF_ERROR(ReadSmall(file.name, kManifestBytesMax, &text));
   const Status read = DecodeManifest(text, manifest);
   if (!read.ok()) return absl::DataLossError(read.ToString());
-  if (manifest->generation != generation) return absl::DataLossError("the manifest is of another snapshot");
+  if (manifest->generation != file.generation || Tenure{manifest->epoch, manifest->holder} != file.tenure)
+    return absl::DataLossError("the manifest is of another snapshot");
+  for (const StateFile& state : manifest->files) {
+    FolderFile parsed;
+    const bool is_ours = Parse(state.name, &parsed) && parsed.kind == FolderFileKind::kState;
+    if (!is_ours || parsed.generation != state.generation)
+      return absl::DataLossError("the manifest names a file that is no data file");
+  }
   return TfStatus();
 }
 
 TfStatus SnapshotFolder::WriteManifest(const Manifest& manifest) const {
-  const std::string path = PathOf(manifest.generation, kManifest), written = path + ".new";
+  return WriteSmall(ManifestName({manifest.epoch, manifest.holder}, manifest.generation), EncodeManifest(manifest));
+}
+
+TfStatus SnapshotFolder::ReadOwner(const FolderFile& file, Owner* owner) const {
+  std::string text;
+  TF_RETURN_IF_ERROR(ReadSmall(file.name, kOwnerBytesMax, &text));
+  const Status read = DecodeOwner(text, owner);
+  if (!read.ok()) return absl::DataLossError(read.ToString());
+  if (Tenure{owner->epoch, owner->holder} != file.tenure)
+    return absl::DataLossError("the owner file is of another server");
+  return TfStatus();
+}
+
+TfStatus SnapshotFolder::WriteOwner(const Owner& owner) const {
+  return WriteSmall(OwnerName({owner.epoch, owner.holder}), EncodeOwner(owner));
+}
+
+TfStatus SnapshotFolder::ReadSmall(const std::string& name, size_t bytes_max, std::string* text) const {
+  uint64_t bytes = 0;
+  TF_RETURN_IF_ERROR(env_->GetFileSize(PathOf(name), &bytes));
+  if (bytes > bytes_max) return absl::DataLossError(absl::StrCat(name, " is larger than any such file"));
+  return tensorflow::ReadFileToString(env_, PathOf(name), text);
+}
+
+TfStatus SnapshotFolder::WriteSmall(const std::string& name, const std::string& text) const {
+  const std::string path = PathOf(name), written = path + kNew;
   std::unique_ptr<tensorflow::WritableFile> file;
   TF_RETURN_IF_ERROR(env_->NewWritableFile(written, &file));
-  TF_RETURN_IF_ERROR(file->Append(EncodeManifest(manifest)));
+  TF_RETURN_IF_ERROR(file->Append(text));
   TF_RETURN_IF_ERROR(file->Sync());
   TF_RETURN_IF_ERROR(file->Close());
   return env_->RenameFile(written, path);
 }
 
-void SnapshotFolder::DropAfter(uint64_t generation) const {
-  Drop([generation](const std::string&, uint64_t of_file) { return of_file > generation; });
-}
-
-void SnapshotFolder::KeepOnly(const std::set<uint64_t>& manifests, const std::set<uint64_t>& states) const {
-  Drop([&](const std::string& file, uint64_t of_file) {
-    return (absl::EndsWith(file, kState) ? states : manifests).count(of_file) == 0;
-  });
-}
-
-void SnapshotFolder::Drop(const std::function<bool(const std::string& file, uint64_t generation)>& is_unwanted) const {
-  std::vector<std::string> files;
-  if (!env_->GetChildren(path_, &files).ok()) return;
-  // Manifests first: a snapshot is not complete without its data.
-  std::sort(files.begin(), files.end());
-  for (const std::string& file : files) {
-    uint64_t generation = 0;
-    if (GenerationOf(file, &generation) && is_unwanted(file, generation))
-      env_->DeleteFile(tensorflow::io::JoinPath(path_, file)).IgnoreError();
+void SnapshotFolder::Drop(const Tenure& own, const std::function<bool(const FolderFile& file)>& is_unwanted,
+                          const std::function<bool()>& may_go) const {
+  std::vector<FolderFile> files;
+  if (!List(&files).ok()) return;
+  // A snapshot is not complete without its data.
+  std::stable_partition(files.begin(), files.end(),
+                        [](const FolderFile& file) { return file.kind == FolderFileKind::kManifest; });
+  for (const FolderFile& file : files) {
+    const bool may_write = file.tenure == own || file.tenure.epoch < own.epoch;
+    if (!may_write || !is_unwanted(file)) continue;
+    if (!may_go()) return;
+    env_->DeleteFile(PathOf(file.name)).IgnoreError();
   }
 }
 

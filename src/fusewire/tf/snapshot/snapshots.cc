@@ -19,6 +19,7 @@ namespace {
 constexpr size_t kManifestsMax = 3;
 constexpr size_t kFilesMax = 64;  // of one manifest: so many are read at a restart
 constexpr int64_t kWarnEveryNs = 60 * kSecondNs;
+constexpr int64_t kLookEveryNs = 10 * kSecondNs;  // whether it still has the task, however rare its snapshots are
 constexpr double kMiB = 1 << 20;
 
 double SecondsSince(int64_t begun_ns) {
@@ -69,16 +70,23 @@ bool IsLong(const std::vector<StateFile>& files) {
   return files.empty() || files.size() >= kFilesMax || bytes >= files[0].bytes;
 }
 
+// Of a higher epoch, or of the same and written later.
+bool IsLater(const FolderFile& file, const FolderFile& than) {
+  if (file.tenure != than.tenure) return than.tenure < file.tenure;
+  return file.generation > than.generation;
+}
+
 std::string ShownPath(const std::string& path) { return absl::StrCat("\"", path, "\""); }
 
 }  // namespace
 
 uint64_t SnapshotAgeS() { return AllAges().OldestS(); }
 
-Snapshots::Snapshots(Options options, const tensorflow::ServerDef& def)
+Snapshots::Snapshots(Options options, const tensorflow::ServerDef& def, Claim claim)
     : options_(std::move(options)),
       task_(absl::StrCat(def.job_name(), ":", def.task_index())),
       folder_(tensorflow::Env::Default(), options_.folder, task_),
+      ownership_(folder_, task_, options_.cluster, std::move(claim)),
       warnings_(kWarnEveryNs) {}
 
 Snapshots::~Snapshots() {
@@ -86,29 +94,55 @@ Snapshots::~Snapshots() {
   AllAges().Forget(this);
 }
 
-TfStatus Snapshots::Open(Options options, const tensorflow::ServerDef& def, std::unique_ptr<Snapshots>* out) {
-  std::unique_ptr<Snapshots> snapshots(new Snapshots(std::move(options), def));
-  AllAges().Set(snapshots.get(), WallMs());
-  snapshots->Restore(def);
-  if (snapshots->devices_ == nullptr) TF_RETURN_IF_ERROR(MakeDevices(def, Incarnations(), &snapshots->devices_));
+TfStatus Snapshots::Open(Options options, const tensorflow::ServerDef& def, std::unique_ptr<Snapshots>* out,
+                         Claim claim) {
+  std::unique_ptr<Snapshots> snapshots(new Snapshots(std::move(options), def, std::move(claim)));
+  const TfStatus claimed = snapshots->ownership_.DoClaim();
+  if (!claimed.ok()) {
+    FUSEWIRE_LOG(kWarn,
+                 "%s: it can't say in %s that it has this task: %s; it goes on, and keeps no snapshots until it can; "
+                 "another server of this task may be at work; see: fusewire explain elastic#who-owns-a-task",
+                 snapshots->task_.c_str(), ShownPath(snapshots->folder_.path()).c_str(), claimed.ToString().c_str());
+  }
+  if (snapshots->ownership_.state() != Ownership::State::kElsewhere) {
+    AllAges().Set(snapshots.get(), WallMs());
+    snapshots->Restore(def);
+    if (snapshots->devices_ == nullptr) TF_RETURN_IF_ERROR(MakeDevices(def, Incarnations(), &snapshots->devices_));
+  }
   *out = std::move(snapshots);
   return TfStatus();
 }
 
-// The newest that can be read. Without any, the task begins with nothing.
+const Owner& Snapshots::owner() const { return is_elsewhere() ? ownership_.other() : ownership_.own(); }
+
+void Snapshots::SetAddress(const std::string& address) {
+  const TfStatus set = ownership_.SetAddress(address);
+  if (set.ok()) return;
+  FUSEWIRE_LOG(kWarn,
+               "%s: it can't say in %s that it is served at %s: %s; training goes on, but a second server of this task "
+               "would not ask this one before it takes over; see: fusewire explain elastic#who-owns-a-task",
+               task_.c_str(), ShownPath(folder_.path()).c_str(), address.c_str(), set.ToString().c_str());
+}
+
+// The newest of the highest epoch that can be read. Without any, the task begins with nothing.
 void Snapshots::Restore(const tensorflow::ServerDef& def) {
-  std::vector<uint64_t> generations;
-  TfStatus failed = folder_.List(&generations, &written_.last);
-  if (generations.size() > kManifestsMax) generations.resize(kManifestsMax);
-  for (uint64_t generation : generations) {
-    TfStatus restored = RestoreFrom(generation, def);
+  std::vector<FolderFile> files;
+  TfStatus failed = folder_.List(&files);
+  for (const FolderFile& file : files) written_.last = std::max(written_.last, file.generation);
+  files.erase(std::remove_if(files.begin(), files.end(),
+                             [](const FolderFile& file) { return file.kind != FolderFileKind::kManifest; }),
+              files.end());
+  std::sort(files.begin(), files.end(), IsLater);
+  if (files.size() > kManifestsMax) files.resize(kManifestsMax);
+  for (const FolderFile& file : files) {
+    TfStatus restored = RestoreFrom(file, def);
     if (restored.ok()) return;
     devices_ = nullptr;
     inventory_.Clear();
     clients_.clear();
     failed = restored;
     FUSEWIRE_LOG(kWarn, "%s: its snapshot %llu in %s can't be restored: %s; the one before it is tried", task_.c_str(),
-                 static_cast<unsigned long long>(generation), ShownPath(folder_.path()).c_str(),
+                 static_cast<unsigned long long>(file.generation), ShownPath(folder_.path()).c_str(),
                  failed.ToString().c_str());
   }
   if (failed.ok()) return;
@@ -118,10 +152,10 @@ void Snapshots::Restore(const tensorflow::ServerDef& def) {
                task_.c_str(), ShownPath(folder_.path()).c_str(), failed.ToString().c_str());
 }
 
-TfStatus Snapshots::RestoreFrom(uint64_t generation, const tensorflow::ServerDef& def) {
+TfStatus Snapshots::RestoreFrom(const FolderFile& newest, const tensorflow::ServerDef& def) {
   const int64_t begun_ns = Clock::Real()->NowNs();
   Manifest manifest;
-  TF_RETURN_IF_ERROR(folder_.ReadManifest(generation, &manifest));
+  TF_RETURN_IF_ERROR(folder_.ReadManifest(newest, &manifest));
   if (manifest.task != task_) return absl::InvalidArgumentError(absl::StrCat("it is a snapshot of ", manifest.task));
   if (manifest.cluster != options_.cluster) {
     return absl::InvalidArgumentError(absl::StrCat("it is a snapshot of the cluster \"", manifest.cluster,
@@ -131,7 +165,7 @@ TfStatus Snapshots::RestoreFrom(uint64_t generation, const tensorflow::ServerDef
   uint64_t bytes = 0;
   for (const StateFile& file : manifest.files) {
     bytes += file.bytes;
-    TF_RETURN_IF_ERROR(ReadState(tensorflow::Env::Default(), folder_.StatePath(file.generation), task_, file, &state));
+    TF_RETURN_IF_ERROR(ReadState(tensorflow::Env::Default(), folder_.PathOf(file.name), task_, file, &state));
   }
   TF_RETURN_IF_ERROR(MakeDevices(def, Incarnations(manifest.devices.begin(), manifest.devices.end()), &devices_));
   for (auto& [holding, tensors] : state) {
@@ -141,8 +175,12 @@ TfStatus Snapshots::RestoreFrom(uint64_t generation, const tensorflow::ServerDef
     if (!restored.ok()) return TfStatus(restored.code(), absl::StrCat(holding.name, ": ", restored.message()));
     inventory_.Add(holding);
   }
-  written_.last_chain = Chain{manifest.files, generation, 0};
-  folder_.DropAfter(generation);  // newer ones can't be read
+  written_.last_chain = Chain{manifest.files, newest.name, ""};
+  // Newer ones can't be read.
+  folder_.Drop(
+      ownership_.tenure(),
+      [&newest](const FolderFile& file) { return file.kind != FolderFileKind::kOwner && IsLater(file, newest); },
+      [this] { return ownership_.Check().ok(); });
   clients_ = std::move(manifest.clients);
   AllAges().Set(this, manifest.written_ms);
   GlobalCounters().Add(&Counters::snapshots_restored);
@@ -150,7 +188,8 @@ TfStatus Snapshots::RestoreFrom(uint64_t generation, const tensorflow::ServerDef
       kWarn,
       "%s: it goes on with %zu variables and tables (%.1f MiB) of its snapshot %llu, which is %.1f s old; what "
       "it was given later is lost; reading took %.2f s",
-      task_.c_str(), state.size(), static_cast<double>(bytes) / kMiB, static_cast<unsigned long long>(generation),
+      task_.c_str(), state.size(), static_cast<double>(bytes) / kMiB,
+      static_cast<unsigned long long>(newest.generation),
       static_cast<double>(static_cast<int64_t>(WallMs() - manifest.written_ms)) / 1000, SecondsSince(begun_ns));
   return TfStatus();
 }
@@ -175,8 +214,9 @@ void Snapshots::SayObstacle() {
                task_.c_str(), inventory_.obstacle().c_str());
 }
 
-void Snapshots::Start(Collect collect) {
+void Snapshots::Start(Collect collect, OnFenced on_fenced) {
   collect_ = std::move(collect);
+  on_fenced_ = std::move(on_fenced);
   thread_ = std::thread([this] { Work(); });
 }
 
@@ -191,24 +231,37 @@ void Snapshots::Stop() {
 
 void Snapshots::Work() {
   pthread_setname_np(pthread_self(), "fusewire/snap");
+  int64_t round_ns = AddNs(Clock::Real()->NowNs(), options_.every_ns);
+  bool has_seen_obstacle = false;
   for (;;) {
-    const int64_t next_ns = AddNs(Clock::Real()->NowNs(), options_.every_ns);
+    // At once too: reading the last snapshot may have taken long.
+    if (ownership_.state() == Ownership::State::kOwner) Own().IgnoreError();
+    if (ownership_.state() == Ownership::State::kElsewhere) return SayFenced();
+    const int64_t next_ns = std::min(round_ns, AddNs(Clock::Real()->NowNs(), kLookEveryNs));
     {
       MutexLock lock(mutex_);
-      while (!is_closing_ && inventory_.obstacle().empty() && changed_.WaitUntil(mutex_, next_ns)) {
+      const auto has_new = [&] { return !has_seen_obstacle && !inventory_.obstacle().empty(); };
+      while (!is_closing_ && !has_new() && changed_.WaitUntil(mutex_, next_ns)) {
       }
       if (is_closing_) return;
-      if (!inventory_.obstacle().empty()) break;
+      if (!has_new() && Clock::Real()->NowNs() < round_ns) continue;
+      has_seen_obstacle = !inventory_.obstacle().empty();
     }
     Round();
+    round_ns = AddNs(Clock::Real()->NowNs(), options_.every_ns);
   }
-  // A restart has to be as without snapshots.
-  folder_.KeepOnly({}, {});
 }
 
 void Snapshots::Round() {
-  TfStatus written = Write();
-  if (written.ok()) return;
+  MutexLock one(OneCopies());
+  const bool has_obstacle = !inventory_.obstacle().empty();
+  const TfStatus written = has_obstacle ? Own() : Write();
+  if (has_obstacle && written.ok() && !written_.has_removed_all) {
+    // A restart has to be as without snapshots.
+    DropAllBut({});
+    written_.has_removed_all = true;
+  }
+  if (written.ok() || ownership_.state() == Ownership::State::kElsewhere) return;
   GlobalCounters().Add(&Counters::snapshots_failed);
   uint64_t suppressed = 0;
   if (!warnings_.Allow(Clock::Real()->NowNs(), &suppressed)) return;
@@ -220,12 +273,30 @@ void Snapshots::Round() {
       static_cast<double>(options_.every_ns) / static_cast<double>(kSecondNs));
 }
 
+TfStatus Snapshots::Own() {
+  if (ownership_.state() == Ownership::State::kUnclaimed) TF_RETURN_IF_ERROR(ownership_.DoClaim());
+  return ownership_.Check();
+}
+
+void Snapshots::SayFenced() {
+  AllAges().Forget(this);
+  FUSEWIRE_LOG(kError,
+               "%s: it stops serving, since another server has taken this task within the last %.1f s: %s (here: epoch "
+               "%llu); that one goes on from the last snapshot, and what this one was given later is lost; next: end "
+               "this process, unless it has other tasks; see: fusewire explain elastic#who-owns-a-task",
+               task_.c_str(), SecondsSince(ownership_.seen_ns()), Shown(ownership_.other()).c_str(),
+               static_cast<unsigned long long>(ownership_.own().epoch));
+  if (on_fenced_ != nullptr) on_fenced_(ownership_.other());
+}
+
 TfStatus Snapshots::Write() {
-  MutexLock one(OneCopies());
   const int64_t begun_ns = Clock::Real()->NowNs();
+  TF_RETURN_IF_ERROR(Own());
   Manifest manifest;
   manifest.task = task_;
   manifest.cluster = options_.cluster;
+  manifest.epoch = ownership_.tenure().epoch;
+  manifest.holder = ownership_.tenure().holder;
   manifest.generation = ++written_.last;
   manifest.written_ms = WallMs();  // what was written before is in it
   for (const auto& [device, incarnation] : IncarnationsOf(*devices_))
@@ -240,6 +311,7 @@ TfStatus Snapshots::Write() {
   if (manifest.files.empty()) return TfStatus();
   if (collect_ != nullptr) TF_RETURN_IF_ERROR(collect_(&manifest.clients));
   if (!inventory_.obstacle().empty()) return TfStatus();
+  TF_RETURN_IF_ERROR(Own());
   TF_RETURN_IF_ERROR(folder_.WriteManifest(manifest));
   const bool is_first = written_.chain.files.empty();
   written_.must_copy_all = false;
@@ -258,12 +330,20 @@ TfStatus Snapshots::Write() {
 void Snapshots::Keep(const Manifest& manifest, bool is_new_chain) {
   Chain& chain = written_.chain;
   if (is_new_chain && !chain.files.empty()) written_.last_chain = chain;
-  chain = Chain{manifest.files, manifest.generation, is_new_chain ? 0 : chain.newest};
-  std::set<uint64_t> files;
+  chain = Chain{manifest.files, SnapshotFolder::ManifestName(ownership_.tenure(), manifest.generation),
+                is_new_chain ? "" : chain.newest};
+  std::set<std::string> names = {chain.newest, chain.before, written_.last_chain.newest};
   for (const Chain* kept : {&written_.chain, &written_.last_chain}) {
-    for (const StateFile& file : kept->files) files.insert(file.generation);
+    for (const StateFile& file : kept->files) names.insert(file.name);
   }
-  folder_.KeepOnly({chain.newest, chain.before, written_.last_chain.newest}, files);
+  DropAllBut(names);
+}
+
+void Snapshots::DropAllBut(const std::set<std::string>& names) {
+  folder_.Drop(
+      ownership_.tenure(),
+      [&names](const FolderFile& file) { return file.kind != FolderFileKind::kOwner && names.count(file.name) == 0; },
+      [this] { return ownership_.Check().ok(); });
 }
 
 TfStatus Snapshots::CopyState(Manifest* manifest) {
@@ -271,10 +351,11 @@ TfStatus Snapshots::CopyState(Manifest* manifest) {
   const auto holdings = inventory_.holdings();
   if (holdings.empty()) return TfStatus();
   TF_RETURN_IF_ERROR(folder_.Make());
+  TF_RETURN_IF_ERROR(ownership_.WriteIfGone());
   StateFile file;
   file.generation = manifest->generation;
-  const std::string path = folder_.StatePath(file.generation);
-  file.name = std::string(tensorflow::io::Basename(path));
+  file.name = SnapshotFolder::StateName(ownership_.tenure(), file.generation);
+  const std::string path = folder_.PathOf(file.name);
   std::unique_ptr<StateWriter> writer;
   TF_RETURN_IF_ERROR(
       StateWriter::Create(tensorflow::Env::Default(), path, EncodeTitle(task_, file.generation), &writer));

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The snapshots of one task: its devices, with what the newest snapshot says they hold, and a thread that writes the
 // next ones while steps run: now and then all of it, otherwise what was written since. docs/elastic.md says what is
-// promised.
+// promised. Only the server that has the task writes (snapshot/ownership.h).
 // Home: any thread. Owns: the devices, and the thread. Fails: Open, only if TensorFlow can't make devices; a snapshot
 // that can't be read or written is logged.
 #pragma once
@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/heads/snapshots.h"
 #include "fusewire/tf/snapshot/folder.h"
+#include "fusewire/tf/snapshot/ownership.h"
 #include "fusewire/tf/snapshot/state_file.h"
 #include "fusewire/tf/state/inventory.h"
 
@@ -33,10 +35,19 @@ class Snapshots {
     int64_t every_ns = 0;
     std::string cluster;  // FUSEWIRE_CLUSTER: another cluster's snapshot is not taken
   };
-  // Makes the task's devices, and restores what the newest snapshot has.
-  static TfStatus Open(Options options, const tensorflow::ServerDef& def, std::unique_ptr<Snapshots>* out);
+  // Takes the task, makes its devices, and restores what the newest snapshot has. Or, if another server serves the
+  // task: neither, and owner() says who.
+  static TfStatus Open(Options options, const tensorflow::ServerDef& def, std::unique_ptr<Snapshots>* out,
+                       Claim claim = Claim());
   ~Snapshots();
   Snapshots(const Snapshots&) = delete;
+
+  // When it was opened.
+  bool is_elsewhere() const { return devices_ == nullptr; }
+  // Before Start. Who has the task. Epoch 0: it could not be claimed, and no snapshot is written either.
+  const Owner& owner() const;
+  // Before Start. The data port is open there.
+  void SetAddress(const std::string& address);
 
   tensorflow::DeviceMgr* devices() const { return devices_.get(); }
   // Which state this is: a task that comes back with the same number goes on where its snapshot was.
@@ -54,19 +65,26 @@ class Snapshots {
   // Called after the last row was copied: returns once all runs of parts that had begun have ended, with those whose
   // clients may not have their answers. Fails if one does not end in time.
   using Collect = std::function<TfStatus(std::vector<KeptClient>* clients)>;
+  // Called once, by the thread: another server has taken the task. Nothing in the folder is changed any more.
+  using OnFenced = std::function<void(const Owner& successor)>;
   // Once: begins to write. `collect` is called by the thread until Stop.
-  void Start(Collect collect);
+  void Start(Collect collect, OnFenced on_fenced = nullptr);
   void Stop();
-  // One snapshot, now. For tests, and by the thread.
+  // One snapshot, now. For tests, and by the thread. Fails if another server has the task.
   TfStatus Write();
 
  private:
-  Snapshots(Options options, const tensorflow::ServerDef& def);
+  Snapshots(Options options, const tensorflow::ServerDef& def, Claim claim);
   void Restore(const tensorflow::ServerDef& def);
-  TfStatus RestoreFrom(uint64_t generation, const tensorflow::ServerDef& def);
+  TfStatus RestoreFrom(const FolderFile& newest, const tensorflow::ServerDef& def);
+  // Removes the files of snapshots that these are not.
+  void DropAllBut(const std::set<std::string>& names);
   void SayObstacle();
   void Work();
   void Round();
+  // Still the owner, or the owner now.
+  TfStatus Own();
+  void SayFenced();
   // Adds the file, if there is anything to copy. Without files in the manifest: all that the task holds.
   TfStatus CopyState(Manifest* manifest);
   TfStatus CopyTo(StateWriter* writer, const std::vector<std::pair<Holding, WriteMarks*>>& holdings, bool is_full,
@@ -76,19 +94,22 @@ class Snapshots {
   const Options options_;
   const std::string task_;  // "ps:3"
   const SnapshotFolder folder_;
+  Ownership ownership_;
   std::unique_ptr<tensorflow::DeviceMgr> devices_;
   std::vector<KeptClient> clients_;
   Inventory inventory_;
   Collect collect_;
+  OnFenced on_fenced_;
   // Manifests whose files begin with the same copy of everything.
   struct Chain {
     std::vector<StateFile> files;  // the newest one's; empty: there is none
-    uint64_t newest = 0, before = 0;
+    std::string newest, before;    // manifests
   };
   struct Written {
     uint64_t last = 0;  // the highest generation of any file
     Chain chain, last_chain;
     bool must_copy_all = true;
+    bool has_removed_all = false;
   };
   Written written_;  // of the thread
   LogLimiter warnings_;

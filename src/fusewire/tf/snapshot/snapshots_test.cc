@@ -232,6 +232,15 @@ class SnapshotsTest : public testing::Test {
     EXPECT_TRUE(opened.ok()) << opened;
     return snapshots;
   }
+  // What a restart would have now. The folder keeps its owner.
+  std::unique_ptr<Snapshots> OpenCopy() {
+    copies_.push_back(std::make_unique<TemporaryFolder>());
+    fs::copy(folder_.path(), copies_.back()->path(), fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+    std::unique_ptr<Snapshots> snapshots;
+    TfStatus opened = Snapshots::Open({copies_.back()->path(), 3600 * kSecondNs, "default"}, def_, &snapshots);
+    EXPECT_TRUE(opened.ok()) << opened;
+    return snapshots;
+  }
   static void Set(Snapshots* snapshots, const std::string& name, float value) {
     tensorflow::ResourceMgr* resources = snapshots->devices()->HostCPU()->resource_manager();
     resources->Delete<tensorflow::Var>("ps", name).IgnoreError();
@@ -257,7 +266,7 @@ class SnapshotsTest : public testing::Test {
     return tensorflow::tensor::DeepCopy(*variable->tensor());
   }
   void ExpectRestored(const Tensor& rows) {
-    const Tensor restored = TheRows(Open().get());
+    const Tensor restored = TheRows(OpenCopy().get());
     ASSERT_EQ(restored.shape(), rows.shape());
     EXPECT_EQ(restored.tensor_data(), rows.tensor_data());
   }
@@ -294,11 +303,28 @@ class SnapshotsTest : public testing::Test {
     }
     return snapshots->state();
   }
-  fs::path File(int generation, const char* ending) const {
-    return folder_.path() / "ps_3" / ("00000000000" + std::to_string(generation) + ending);
+  // Whoever has written it.
+  fs::path File(int generation, const std::string& ending) const {
+    const std::string begin = "00000000000" + std::to_string(generation) + ".";
+    for (const auto& file : fs::directory_iterator(folder_.path() / "ps_3")) {
+      const std::string name = file.path().filename();
+      if (name.substr(0, begin.size()) == begin && name.size() > ending.size() &&
+          name.substr(name.size() - ending.size()) == ending)
+        return file.path();
+    }
+    return folder_.path() / "ps_3" / "none";
   }
+  // Where this one will write it.
+  fs::path NextFile(const Snapshots& snapshots, uint64_t generation, const std::string& ending) const {
+    std::string name = SnapshotFolder::ManifestName({snapshots.owner().epoch, snapshots.owner().holder}, generation);
+    return folder_.path() / "ps_3" / name.replace(name.rfind('.'), std::string::npos, ending);
+  }
+  // Of snapshots.
   size_t Files() const {
-    return static_cast<size_t>(std::distance(fs::directory_iterator(folder_.path() / "ps_3"), {}));
+    size_t count = 0;
+    for (const auto& file : fs::directory_iterator(folder_.path() / "ps_3"))
+      count += file.path().filename().string().substr(0, 5) != "owner";
+    return count;
   }
   static void Damage(const fs::path& path) {
     std::string bytes = ReadAll(path);
@@ -307,6 +333,7 @@ class SnapshotsTest : public testing::Test {
   }
 
   TemporaryFolder folder_;
+  std::vector<std::unique_ptr<TemporaryFolder>> copies_;
   tensorflow::ServerDef def_;
 };
 
@@ -326,8 +353,8 @@ TEST_F(SnapshotsTest, ATaskGoesOnWithItsVariablesAndItsIncarnation) {
 TEST_F(SnapshotsTest, WithoutASnapshotItIsAnotherState) {
   const auto first = Open(), second = Open();
   EXPECT_NE(first->state(), second->state());
-  first->Learn(GraphOf({"rows"}), true);
-  Write(first.get());  // it holds nothing yet
+  second->Learn(GraphOf({"rows"}), true);
+  Write(second.get());  // it holds nothing yet
   EXPECT_EQ(Files(), 0u);
 }
 
@@ -384,7 +411,7 @@ TEST_F(SnapshotsTest, AVariableOfAnotherShapeIsWrittenWhole) {
 TEST_F(SnapshotsTest, OneThatFailedIsFollowedByACopyOfEverything) {
   auto snapshots = OpenWithRows();
   SetRows(snapshots.get(), {3}, 7);
-  fs::create_symlink("/dev/full", File(3, ".state"));
+  fs::create_symlink("/dev/full", NextFile(*snapshots, 3, ".state"));
   EXPECT_FALSE(snapshots->Write().ok());
   Write(snapshots.get());
   EXPECT_GT(fs::file_size(File(4, ".state")), 16000u);
@@ -458,7 +485,7 @@ TEST_F(SnapshotsTest, ADamagedOneIsPassedOver) {
     fs::remove_all(folder_.path() / "ps_3");
     if (newest == 2) {  // so that numbers go on
       fs::create_directory(folder_.path() / "ps_3");
-      WriteAll(File(2, ".state"), "");
+      WriteAll(folder_.path() / "ps_3" / "000000000002.state", "");
     }
   }
 }
@@ -490,14 +517,14 @@ TEST_F(SnapshotsTest, AFullDiskCostsASnapshotAndNothingElse) {
   snapshots->Learn(GraphOf({"rows"}), true);
   Set(snapshots.get(), "rows", 1);
   Write(snapshots.get());
-  fs::create_symlink("/dev/full", File(2, ".state"));
+  fs::create_symlink("/dev/full", NextFile(*snapshots, 2, ".state"));
   EXPECT_FALSE(snapshots->Write().ok());
-  fs::create_symlink("/dev/full", folder_.path() / "ps_3" / "000000000003.manifest.new");
+  fs::create_symlink("/dev/full", NextFile(*snapshots, 3, ".manifest.new"));
   EXPECT_FALSE(snapshots->Write().ok());
-  EXPECT_EQ(Get(Open().get(), "rows"), 1);
+  EXPECT_EQ(Get(OpenCopy().get(), "rows"), 1);
   Set(snapshots.get(), "rows", 2);
   Write(snapshots.get());
-  EXPECT_EQ(Get(Open().get(), "rows"), 2);
+  EXPECT_EQ(Get(OpenCopy().get(), "rows"), 2);
   EXPECT_EQ(Files(), 4u);
 }
 
@@ -511,7 +538,7 @@ TEST_F(SnapshotsTest, AFolderThatIsGoneComesBack) {
   EXPECT_FALSE(snapshots->Write().ok());
   fs::remove(folder_.path());
   Write(snapshots.get());
-  EXPECT_EQ(Get(Open().get(), "rows"), 1);
+  EXPECT_EQ(Get(OpenCopy().get(), "rows"), 1);
 }
 
 TEST_F(SnapshotsTest, WithAQueueThereAreNone) {

@@ -1,0 +1,65 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/server/succession.h"
+
+#include <utility>
+
+#include "fusewire/base/log.h"
+
+namespace fusewire::tf {
+namespace {
+
+constexpr int64_t kServedNs = 2 * kSecondNs;
+constexpr int64_t kYieldPauseUs = 200 * 1000;
+
+}  // namespace
+
+bool Succession::IsServed(task::Task& own, const Owner& owner) {
+  return HasTask(own, {task_, owner.address, owner.holder, 0, owner.epoch}, kServedNs, *known_);
+}
+
+void Succession::Serve(const Whereabout& place) {
+  {
+    MutexLock lock(mutex_);
+    epoch_ = place.epoch;
+  }
+  if (place.epoch != 0) known_->Learn(place);
+}
+
+void Succession::Tell(const std::vector<Ways>& siblings) {
+  for (const Ways& ways : siblings) {
+    ways.peer->Route(ways.side, [known = known_](const TfStatus& status, const ChannelPtr& channel) {
+      if (status.ok() && channel != nullptr && channel->options().epoch != 0) Exchange(channel, known, [] {});
+    });
+  }
+}
+
+uint64_t Succession::epoch() const {
+  MutexLock lock(mutex_);
+  return epoch_;
+}
+
+void Succession::Yield(uint64_t epoch, std::function<std::vector<Ways>()> siblings,
+                       std::function<void(const PortWords&)> announce) {
+  Scout::Options scout;
+  scout.task = task_;
+  scout.after_epoch = epoch - 1;
+  scout.every_us = kYieldPauseUs;
+  scout.known = known_;
+  scout.other = [siblings = std::move(siblings)](uint64_t turn) { return NextOf(siblings(), turn); };
+  scout.found = [known = known_, task = task_, announce = std::move(announce)] {
+    Whereabout found;
+    PortWords words;
+    if (!known->Find(task, &found) || !words.PointTo(found)) return;
+    FUSEWIRE_LOG(kWarn, "%s: another process serves it, at %s, epoch %llu; who asks here is told", task.c_str(),
+                 found.address.c_str(), static_cast<unsigned long long>(found.epoch));
+    announce(words);
+  };
+  auto begun = std::make_shared<Scout>(std::move(scout));
+  {
+    MutexLock lock(mutex_);
+    scout_ = begun;
+  }
+  begun->Begin();
+}
+
+}  // namespace fusewire::tf

@@ -1,0 +1,48 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Where a task is that other processes may take over, as far as its server is concerned: it says where it serves, and,
+// once another process has the task, where that one does.
+// Home: any thread. Owns: what is known of where tasks are. Fails: never; what nobody knows is asked for again.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fusewire/base/mutex.h"
+#include "fusewire/tf/heads/snapshots.h"
+#include "fusewire/tf/peer/peer.h"
+#include "fusewire/tf/peer/whereabouts.h"
+#include "fusewire/tf/receive/step_context.h"
+
+namespace fusewire::tf {
+
+class Succession {
+ public:
+  explicit Succession(std::string task) : task_(std::move(task)) {}
+  Succession(const Succession&) = delete;
+
+  const WhereaboutsPtr& known() const { return known_; }
+  // A thread that may wait. Whether the process to which the owner file belongs serves the task.
+  bool IsServed(task::Task& own, const Owner& owner);
+  // This process serves it there. Without an epoch, nobody takes it over.
+  void Serve(const Whereabout& place);
+  // What is known here; they answer with what they know.
+  void Tell(const std::vector<Ways>& siblings);
+  // 0: nobody takes it over.
+  uint64_t epoch() const;
+
+  // Another process has the task since `epoch`: `announce` is called as soon as one of the siblings says where it is.
+  void Yield(uint64_t epoch, std::function<std::vector<Ways>()> siblings,
+             std::function<void(const PortWords& words)> announce);
+
+ private:
+  const std::string task_;  // "ps:3"
+  const WhereaboutsPtr known_ = std::make_shared<Whereabouts>();
+  mutable Mutex mutex_;
+  uint64_t epoch_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
+  ScoutPtr scout_ FUSEWIRE_GUARDED_BY(mutex_);
+};
+
+}  // namespace fusewire::tf
