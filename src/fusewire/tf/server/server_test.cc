@@ -9,7 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/reactor/completion.h"
+#include "fusewire/rpc/rpc.h"
+#include "fusewire/tf/heads/calls.h"
+#include "fusewire/tf/peer/keys.h"
 #include "fusewire/tf/peer/marks.h"
+#include "fusewire/tf/server/options.h"
 #include "fusewire/tf/server/session.h"
 #include "fusewire/tf/snapshot/snapshots.h"
 #include "fusewire/tf/state/devices.h"
@@ -169,6 +174,78 @@ TEST_F(ServerSnapshotsTest, OneWhoseProgramHasMadeTheDevicesDoesNot) {
   EXPECT_EQ(DevicesOfAServer(options), options.local_device_mgr);
   EXPECT_NE(StateOf(*options.local_device_mgr), state);
   EXPECT_FALSE(HasRows(*options.local_device_mgr));
+}
+
+// A peer of a server: a task of its own, with one connection.
+class Peer {
+ public:
+  explicit Peer(const std::string& address) {
+    task::TaskOptions options;
+    options.pipe = ReadSettings("worker").pipe;
+    options.pipe.name = "worker:0";
+    options.pipe.incarnation = 1;
+    auto task = task::Task::Start(std::move(options));
+    EXPECT_TRUE(task.ok()) << task.status().ToString();
+    task_ = std::move(task).value();
+    rpc::ClientOptions of_client;
+    of_client.patience_ns = 0;
+    client_ = std::make_unique<rpc::Client>(*task_, transport::Address::Parse(address).value(), of_client);
+  }
+  rpc::Client& client() { return *client_; }
+  Status Echo() {
+    std::string head;
+    AppendFixed64(&head, 3);
+    return client_->Ask(kEcho, head, Buffers(), 10 * kSecondNs).status;
+  }
+
+ private:
+  std::unique_ptr<task::Task> task_;
+  std::unique_ptr<rpc::Client> client_;
+};
+
+TEST_F(ServerSnapshotsTest, OneThatHasASuccessorServesNobodyAnyMore) {
+  setenv("FUSEWIRE_SNAPSHOT_EVERY", "0.05", 1);
+  const SnapshotFolder folder(tensorflow::Env::Default(), folder_, "ps:0");
+  const auto owner = [&folder] {
+    std::vector<FolderFile> files;
+    Owner read;
+    EXPECT_TRUE(folder.List(&files).ok());
+    for (const FolderFile& file : files) {
+      if (file.kind != FolderFileKind::kOwner || file.tenure.epoch < read.epoch) continue;
+      EXPECT_TRUE(folder.ReadOwner(file, &read).ok());
+    }
+    return read;
+  };
+  const tensorflow::DeviceMgr* devices = DevicesOfAServer();
+  const Owner first = owner();
+  EXPECT_EQ(first.epoch, 1u);
+  Peer of_first(first.address);
+  EXPECT_TRUE(of_first.Echo().ok());
+  // A call that is under way: for a tensor that nobody makes.
+  std::string head;
+  KeyNames names;
+  names.Begin(1, &head);
+  names.Append(tensorflow::Rendezvous::CreateKey("/job:ps/replica:0/task:0/device:CPU:0", StateOf(*devices),
+                                                 "/job:worker/replica:0/task:0/device:CPU:0", "never",
+                                                 tensorflow::FrameAndIter(0, 0)),
+               /*step=*/7, &head);
+  reactor::Completion ended;
+  rpc::SimpleCall call(kReceive, [&ended](Status status) { ended.Done(std::move(status)); });
+  call.head = head;
+  call.timeout_ns = 10 * kSecondNs;
+  of_first.client().Start(&call);
+  EXPECT_TRUE(of_first.Echo().ok());
+  EXPECT_FALSE(ended.done());
+
+  DevicesOfAServer();
+  ASSERT_TRUE(ended.Wait(of_first.client().home()));
+  EXPECT_EQ(ended.status().code(), Code::kUnavailable) << ended.status().ToString();
+  EXPECT_EQ(of_first.Echo().code(), Code::kUnavailable);
+  const Owner second = owner();
+  EXPECT_EQ(second.epoch, 2u);
+  EXPECT_NE(second.address, first.address);
+  EXPECT_NE(second.holder, first.holder);
+  EXPECT_TRUE(Peer(second.address).Echo().ok());
 }
 
 class SessionTest : public testing::Test {

@@ -145,6 +145,23 @@ TEST_F(ServiceTest, RefusesAQuestionThatCannotBeReadAndNamesTheField) {
   EXPECT_THAT(abort.status.ToString(), HasSubstr("the number of a step to abort is cut off"));
 }
 
+TEST_F(ServiceTest, OnceItHasASuccessorTheWorkerTakesNoGraphsAndNoSteps) {
+  worker_->Fence();
+  for (uint16_t number : {kRegisterGraph, kRunGraph}) {
+    Question question(number);
+    if (number == kRunGraph) question.text.push_back(0);  // no cleanups
+    Ask(&question);
+    ASSERT_TRUE(question.status.ok()) << question.status.ToString();
+    EXPECT_TRUE(absl::IsUnavailable(question.OfTensorFlow()));
+    EXPECT_THAT(std::string(question.OfTensorFlow().message()), HasSubstr("has lost its task to another one"));
+  }
+  TfStatus session;
+  tensorflow::CreateWorkerSessionRequest request;
+  tensorflow::CreateWorkerSessionResponse response;
+  worker_->CreateWorkerSessionAsync(&request, &response, [&session](const TfStatus& status) { session = status; });
+  EXPECT_TRUE(absl::IsUnavailable(session));
+}
+
 // The limit once bound only honest askers: 800,000 wants took 443 MiB, and all peers of this reactor waited for a
 // second.
 TEST_F(ServiceTest, RefusesACallForMoreThanItMayAsk) {

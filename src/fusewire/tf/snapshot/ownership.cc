@@ -45,14 +45,11 @@ Tenure Ownership::HighestOther(const std::vector<FolderFile>& files) const {
   return highest;
 }
 
-Owner Ownership::Describe(const Tenure& tenure) const {
-  std::vector<FolderFile> files;
+Owner Ownership::Describe(const Tenure& tenure, const std::vector<FolderFile>& files) const {
   Owner owner;
-  if (folder_.List(&files).ok()) {
-    for (const FolderFile& file : files) {
-      const bool is_its = file.kind == FolderFileKind::kOwner && file.tenure == tenure;
-      if (is_its && folder_.ReadOwner(file, &owner).ok() && owner.task == own_.task) return owner;
-    }
+  for (const FolderFile& file : files) {
+    const bool is_its = file.kind == FolderFileKind::kOwner && file.tenure == tenure;
+    if (is_its && folder_.ReadOwner(file, &owner).ok() && owner.task == own_.task) return owner;
   }
   owner = Owner();
   owner.task = own_.task;
@@ -62,9 +59,9 @@ Owner Ownership::Describe(const Tenure& tenure) const {
   return owner;
 }
 
-TfStatus Ownership::Lose(const Tenure& to) {
+TfStatus Ownership::Lose(const Tenure& to, const std::vector<FolderFile>& files) {
   state_ = State::kElsewhere;
-  other_ = Describe(to);
+  other_ = Describe(to, files);
   return TfStatus();
 }
 
@@ -75,14 +72,14 @@ TfStatus Ownership::DoClaim() {
   Tenure highest = HighestOther(files);
   Owner claimed = own_;
   for (int i = 0; i < kClaimsMax; ++i) {
-    TF_RETURN_IF_ERROR(AskOwner(highest));
+    TF_RETURN_IF_ERROR(AskOwner(highest, files));
     if (state_ == State::kElsewhere) return TfStatus();
     claimed.epoch = std::max(highest.epoch, claimed.epoch) + 1;
     TfStatus written = folder_.WriteOwner(claimed);
     // Read back: whoever wrote its file before ours is in this listing.
     TF_RETURN_IF_ERROR(folder_.List(&files));
     highest = HighestOther(files);
-    if (highest.epoch > claimed.epoch) return Lose(highest);  // who may have removed our unfinished file
+    if (highest.epoch > claimed.epoch) return Lose(highest, files);  // who may have removed our unfinished file
     TF_RETURN_IF_ERROR(written);
     if (highest.epoch < claimed.epoch) {
       Win(claimed.epoch);
@@ -93,16 +90,16 @@ TfStatus Ownership::DoClaim() {
     claim_.wait();
     TF_RETURN_IF_ERROR(folder_.List(&files));
     highest = HighestOther(files);
-    if (highest.epoch > claimed.epoch) return Lose(highest);
+    if (highest.epoch > claimed.epoch) return Lose(highest, files);
   }
   return absl::AbortedError("others claim it at the same time again and again");
 }
 
 // Whether it is in use where it says.
-TfStatus Ownership::AskOwner(const Tenure& tenure) {
-  const Owner owner = Describe(tenure);
+TfStatus Ownership::AskOwner(const Tenure& tenure, const std::vector<FolderFile>& files) {
+  const Owner owner = Describe(tenure, files);
   if (owner.address.empty() || !claim_.is_served(owner)) return TfStatus();
-  if (owner.cluster == own_.cluster) return Lose(tenure);
+  if (owner.cluster == own_.cluster) return Lose(tenure, files);
   return absl::FailedPreconditionError(absl::StrCat("it belongs to the cluster \"", owner.cluster, "\", whose ",
                                                     own_.task, " is served at ", owner.address, ", and this is \"",
                                                     own_.cluster, "\"; next: give each cluster its own folder"));
@@ -125,7 +122,7 @@ TfStatus Ownership::Check() {
   if (state_ == State::kOwner && folder_.List(&files).ok()) {
     const Tenure highest = HighestOther(files);
     if (HasLost(highest, files)) {
-      TF_RETURN_IF_ERROR(Lose(highest));
+      TF_RETURN_IF_ERROR(Lose(highest, files));
     } else {
       seen_ns_ = now_ns;
     }
@@ -155,7 +152,7 @@ bool Ownership::HasWon(const Tenure& other, const std::vector<FolderFile>& files
     const bool is_snapshot = file.kind == FolderFileKind::kState || file.kind == FolderFileKind::kManifest;
     return is_snapshot && file.tenure == other;
   });
-  return has_written || !Describe(other).address.empty();
+  return has_written || !Describe(other, files).address.empty();
 }
 
 TfStatus Ownership::WriteIfGone() { return has_file_ ? TfStatus() : folder_.WriteOwner(own_); }

@@ -61,13 +61,13 @@ class Ownership {
 
  private:
   static constexpr int kClaimsMax = 100;
-  TfStatus AskOwner(const Tenure& tenure);
+  TfStatus AskOwner(const Tenure& tenure, const std::vector<FolderFile>& files);
   void Win(uint64_t epoch);
   // The highest of others, or none: epoch 0.
   Tenure HighestOther(const std::vector<FolderFile>& files) const;
   // What the file of this owner says, or only the numbers of its name.
-  Owner Describe(const Tenure& tenure) const;
-  TfStatus Lose(const Tenure& to);
+  Owner Describe(const Tenure& tenure, const std::vector<FolderFile>& files) const;
+  TfStatus Lose(const Tenure& to, const std::vector<FolderFile>& files);
   bool HasLost(const Tenure& highest, const std::vector<FolderFile>& files);
   bool HasWon(const Tenure& other, const std::vector<FolderFile>& files) const;
 

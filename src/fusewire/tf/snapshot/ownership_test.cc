@@ -257,14 +257,20 @@ TEST_F(OwnershipTest, WhereNothingCanBeWrittenItServesWithoutSnapshotsUntilItCan
 // What a server does to files, up to the operation at which it is frozen. Meanwhile another takes over.
 class FrozenTest : public OwnershipTest {
  protected:
-  // Runs `work`; at its file operation number `at`, `meanwhile` runs. False: it has fewer.
-  static bool FreezeAt(int at, const std::function<void()>& work, const std::function<void()>& meanwhile) {
+  // Runs `work`; at its file operation number `at`, `meanwhile` runs. False: it has fewer. `seen`, if any, hears of the
+  // others until then.
+  static bool FreezeAt(int at, const std::function<void()>& work, const std::function<void()>& meanwhile,
+                       const std::function<void(FileOperation)>& seen = nullptr) {
     bool is_frozen = false;
     int number = 0;
-    HeldFiles::Get().SetBefore([&](FileOperation, const std::string&, const std::string&) {
-      if (is_frozen || number++ != at) return true;
-      is_frozen = true;
-      meanwhile();
+    HeldFiles::Get().SetBefore([&](FileOperation operation, const std::string&, const std::string&) {
+      if (is_frozen) return true;
+      if (number++ == at) {
+        is_frozen = true;
+        meanwhile();
+      } else if (seen != nullptr) {
+        seen(operation);
+      }
       return true;
     });
     work();
@@ -327,34 +333,44 @@ TEST_F(FrozenTest, OneThatWakesWhileItRemovesItsSnapshotsRemovesNothingOfItsSucc
     for (float value : {1, 2, 3}) EXPECT_TRUE(first.Write(value).ok());
     std::unique_ptr<OneServer> second;
     std::map<std::string, std::string> files;
+    Mutex mutex;
+    CondVar changed;
+    bool is_fenced = false;
+    size_t left = HeldFiles::Get().files().size() - 1;  // all but its owner file
     has_more = FreezeAt(
         at,
         [&] {
           first.snapshots().GiveUp("a queue");
-          Mutex mutex;
-          CondVar fenced;
-          bool is_fenced = false;
           first.snapshots().Start(nullptr, [&](const Owner&) {
             MutexLock lock(mutex);
             is_fenced = true;
-            fenced.NotifyAll();
+            changed.NotifyAll();
           });
           const int64_t deadline_ns = Clock::Real()->NowNs() + 10 * kSecondNs;
-          MutexLock lock(mutex);
-          while (!is_fenced && second != nullptr && fenced.WaitUntil(mutex, deadline_ns)) {
+          {
+            MutexLock lock(mutex);
+            while (!is_fenced && left > 0 && changed.WaitUntil(mutex, deadline_ns)) {
+            }
+            EXPECT_TRUE(is_fenced || left == 0);
           }
+          first.snapshots().Stop();
         },
         [&] {
           second = std::make_unique<OneServer>(WithHolder(5));
           EXPECT_TRUE(second->Write(10).ok());
           files = Contents();
+        },
+        [&](FileOperation operation) {
+          MutexLock lock(mutex);
+          if (operation == FileOperation::kDelete) --left;
+          changed.NotifyAll();
         });
-    first.snapshots().Stop();
     if (!has_more) break;
     ExpectHas(files, second->tenure());
     EXPECT_TRUE(second->Write(11).ok());
     EXPECT_EQ(OneServer().Get(), 11);
   }
+  EXPECT_GT(at, 10);  // a look and a removal for each of its files
 }
 
 TEST_F(FrozenTest, OneThatWakesWhileItClaimsOrRestoresIsNoSecondOwner) {
@@ -439,7 +455,8 @@ class Servers {
     bool is_dead = false, is_done = false;
     float value = 0;
     float best = 0, expected = 0;  // when it listed the folder last; when it began to read snapshots
-    bool has_read = false;
+    bool has_read = false, has_seen_successor = false;
+    FileOperation last = FileOperation::kList;
     int late_manifests = 0, late_removals = 0;
     std::thread thread;
     CondVar turn;
@@ -528,8 +545,21 @@ class Servers {
     FolderFile file;
     const std::string& changed = operation == FileOperation::kRename ? to : path;
     const bool is_file = SnapshotFolder::Parse(changed.substr(changed.rfind('/') + 1), &file);
+    const FileOperation last = player->last;
+    if (operation != FileOperation::kOpen) player->last = operation;
+    // It looks right before it removes anything, and before it writes a manifest; and then does as it has seen.
+    const bool is_manifest = changed.find(".manifest") != std::string::npos;
+    const bool must_look = operation == FileOperation::kDelete || (operation == FileOperation::kCreate && is_manifest);
+    EXPECT_TRUE(!must_look || last == FileOperation::kList) << changed;
+    const bool is_of_claim = changed.find("/owner.") != std::string::npos && operation != FileOperation::kDelete;
+    const bool is_change = operation != FileOperation::kList && operation != FileOperation::kOpen;
+    EXPECT_FALSE(is_change && !is_of_claim && operation != FileOperation::kMakeFolder && player->has_seen_successor)
+        << changed;
     switch (operation) {
-      case FileOperation::kList: player->best = Best(); break;
+      case FileOperation::kList:
+        player->best = Best();
+        player->has_seen_successor = HasSuccessor(*player);
+        break;
       case FileOperation::kOpen:
         if (file.kind == FolderFileKind::kManifest && !std::exchange(player->has_read, true))
           player->expected = player->best;

@@ -102,11 +102,14 @@ class LostWorld {
     int begun = 0;
     int64_t next_cut_ns = 0;
     std::vector<std::unique_ptr<RunningOp>> running;
+    std::vector<int> kills_before;  // of each of these
     const int64_t limit_ns = NowNs() + 600 * kSecondNs;
     while (begun < runs || !running.empty()) {
       ASSERT_LT(NowNs(), limit_ns) << "a run does not end";
-      while (begun < runs && running.size() < 4 && random_.Chance(0.3))
+      while (begun < runs && running.size() < 4 && random_.Chance(0.3)) {
         running.push_back(std::make_unique<RunningOp>(&on_->task, kernel_.get(), ++begun, Ramp(1, 1)));
+        kills_before.push_back(kills);
+      }
       if (NowNs() >= next_cut_ns) {
         on_->world.world.Cut("worker", "ps");
         ++cuts;
@@ -114,16 +117,19 @@ class LostWorld {
       }
       if (random_.Chance(0.3)) ps_->RunHere();
       if (weather_.kills && random_.Chance(0.02)) Snapshot();
-      if (weather_.kills && random_.Chance(0.005)) Kill();
+      // A run gives up at a server that dies again and again.
+      const bool is_worn = !running.empty() && kills - kills_before.front() >= kKillsMax;
+      if (weather_.kills && !is_worn && random_.Chance(0.005)) Kill();
       on_->world.world.RunFor(static_cast<int64_t>(random_.Below(kMillisecondNs)));
       while (!on_->grpc().awaiting.empty()) on_->grpc().AnswerStatus(TfStatus());
       while (!on_->grpc().asked.empty()) on_->AnswerPort();
       KeepChannel();
-      for (auto& one : running) {
-        if (one->ends.count() == 0) continue;
-        ended_.push_back(std::move(one));
+      for (size_t i = running.size(); i-- > 0;) {
+        if (running[i]->ends.count() == 0) continue;
+        ended_.push_back(std::move(running[i]));
+        running.erase(running.begin() + static_cast<ptrdiff_t>(i));
+        kills_before.erase(kills_before.begin() + static_cast<ptrdiff_t>(i));
       }
-      running.erase(std::remove(running.begin(), running.end(), nullptr), running.end());
     }
   }
 
@@ -153,6 +159,7 @@ class LostWorld {
   size_t lost = 0;  // runs that had been answered, and were younger than the snapshot
 
  private:
+  static constexpr int kKillsMax = 12;
   int64_t NowNs() { return on_->world.world.clock()->NowNs(); }
   tensorflow::ResourceMgr* resources() const { return ps_->env.device_mgr->ListDevices().front()->resource_manager(); }
   void SetFaults() {
