@@ -14,7 +14,7 @@ import ps_suite
 import run
 from ps.counts import grpc_calls_per_step, tcp_bytes_sent
 from ps.measure import PROGRAMS, Window, measure, percentile, shape_of, timing_of, warmup_of, wire_of
-from ps.tasks import Ports, Shape, Spec, Task, TaskError, running
+from ps.tasks import Ports, Shape, Spec, Task, TaskError, hosting, running
 from records import BenchError, Run, record_of, table_of
 
 SAMPLE = dict.fromkeys(ps_suite.METRICS, 10.0)
@@ -23,6 +23,10 @@ SAMPLE = dict.fromkeys(ps_suite.METRICS, 10.0)
 class Arithmetic(unittest.TestCase):
     def test_case_names_a_cluster(self):
         self.assertEqual(shape_of("cluster", "wdl26_2x1"), (Shape("cluster", 2, 1), "wdl26"))
+        hosted = Shape("cluster", 16, 2, server_processes=2)
+        self.assertEqual(shape_of("cluster", "wdl26_16in2x2"), (hosted, "wdl26"))
+        self.assertEqual(hosting(hosted, 1)["FUSEWIRE_TASKS"], ",".join(f"ps:{index}" for index in range(1, 16, 2)))
+        self.assertEqual(hosting(Shape("cluster", 16, 2), 1), {})
         self.assertEqual(shape_of("cluster", "swarm_200"), (Shape("cluster", 1, 200, 200), "swarm"))
         with self.assertRaisesRegex(ValueError, "has no cluster size"):
             shape_of("cluster", "wdl26")

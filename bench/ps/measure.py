@@ -41,10 +41,11 @@ class Window:
 
 
 def shape_of(job: str, case: str) -> tuple[Shape, str]:
-    """The cluster and the model: wdl26_2x2 has 2 servers and 2 workers, swarm_200 one server and 200 workers in one
-    process."""
-    if pair := re.fullmatch(r"(\w+)_(\d+)x(\d+)", case):
-        return Shape(job, int(pair[2]), int(pair[3])), pair[1]
+    """The cluster and the model: wdl26_2x2 has 2 servers and 2 workers, wdl26_16in2x2 16 servers in 2 processes, and
+    swarm_200 one server and 200 workers in one process."""
+    if pair := re.fullmatch(r"(\w+)_(\d+)(?:in(\d+))?x(\d+)", case):
+        processes = int(pair[3]) if pair[3] else None
+        return Shape(job, int(pair[2]), int(pair[4]), server_processes=processes), pair[1]
     if many := re.fullmatch(r"(swarm)_(\d+)", case):
         return Shape(job, 1, int(many[2]), int(many[2])), many[1]
     raise ValueError(f"{case} has no cluster size: write MODEL_1x1 or swarm_8")

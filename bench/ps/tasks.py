@@ -262,6 +262,7 @@ class Shape:
     servers: int = 1
     workers: int = 1
     workers_per_process: int = 1
+    server_processes: int | None = None  # fewer than servers: each serves several
 
 
 @dataclass
@@ -302,7 +303,7 @@ def running(
         logs = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fusewire-tasks-")))
 
         def start(spec: Spec) -> Task:
-            variables = worker_variables if spec.job == "worker" else None
+            variables = worker_variables if spec.job == "worker" else hosting(shape, spec.index)
             task = Task(python, spec, logs / f"{spec.job}-{spec.index}.log", variables, template=template)
             stack.callback(task.close)
             return task
@@ -317,7 +318,10 @@ def running(
                 for job, count in (("ps", shape.servers), ("worker", shape.workers))
             }
             cluster = Cluster(
-                [start(Spec("ps", index, model, protocol, fuse, addresses)) for index in range(shape.servers)],
+                [
+                    start(Spec("ps", index, model, protocol, fuse, addresses))
+                    for index in range(shape.server_processes or shape.servers)
+                ],
                 [
                     start(Spec("worker", first, model, protocol, fuse, addresses, shape.workers_per_process))
                     for first in range(0, shape.workers, shape.workers_per_process)
@@ -325,6 +329,14 @@ def running(
             )
         open_sessions(cluster.tasks, cluster.workers, deadline)
         yield cluster
+
+
+def hosting(shape: Shape, process: int) -> dict[str, str]:
+    """The variable for a process that serves several tasks."""
+    if shape.server_processes is None:
+        return {}
+    served = range(process, shape.servers, shape.server_processes)
+    return {"FUSEWIRE_TASKS": ",".join(f"ps:{index}" for index in served)}
 
 
 def open_sessions(tasks: Sequence[Task], workers: Sequence[Task], deadline: float) -> None:
