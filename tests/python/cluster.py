@@ -141,10 +141,12 @@ class Tasks:
         return self._cluster[job][index]
 
     def start_guest(self) -> warm.Program:
-        """A worker that no other task has in its cluster."""
-        own, self._cluster = self._cluster, {**self._cluster, "worker": free_addresses(1)}
+        """Another worker, which no other task has in its cluster."""
+        own = self._cluster
+        workers = [*own["worker"], *free_addresses(1)]
         try:
-            return self.start("worker")
+            self._cluster = {**own, "worker": workers}
+            return self.start("worker", len(workers) - 1)
         finally:
             self._cluster = own
 

@@ -234,6 +234,7 @@ ServerSettings ReadSettings(const std::string& job) {
                              ReadText("FUSEWIRE_TLS_NAME")};
   settings.protection.checksums = ReadSwitch({"FUSEWIRE_CHECKSUM"}, false);
   settings.snapshots = ReadSnapshots(job, settings.pipe.cluster);
+  settings.is_elastic = !ReadText("FUSEWIRE_SNAPSHOTS").empty();
   settings.network = {ReadText("FUSEWIRE_BIND"), ReadText("FUSEWIRE_PORTS"), ReadText("FUSEWIRE_ADVERTISE")};
   settings.tasks = ReadText("FUSEWIRE_TASKS");
   settings.endpoints = ReadEndpointMap(ReadText("TF_SEASTAR_ENDPOINT_MAP_PATH"));

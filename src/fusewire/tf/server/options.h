@@ -32,6 +32,7 @@ struct ServerSettings {
   int64_t recovery_ns = 0;  // FUSEWIRE_RECOVERY
   // FUSEWIRE_SNAPSHOTS, FUSEWIRE_SNAPSHOT_EVERY. No folder: none, and always for jobs that hold no variables.
   Snapshots::Options snapshots;
+  bool is_elastic = false;  // FUSEWIRE_SNAPSHOTS is set, for whatever job: other processes may take tasks over
   NetworkWords network;
   std::string tasks;  // FUSEWIRE_TASKS: see ReadTasks
   // gRPC address -> data address, of .endpoint_map; empty without one.

@@ -580,7 +580,7 @@ TfStatus Server::WorkerCacheFactory(const tensorflow::WorkerCacheFactoryOptions&
   if (directory_ == nullptr) {  // the first call comes from Init, before other threads can call
     directory_ = std::make_unique<Directory>(
         data_task_.get(), Directory::Options{settings_.patience_ns, settings_.recovery_ns, must_encrypt(),
-                                             !settings_.snapshots.folder.empty(), settings_.endpoints, protocol_, succession_.known()});
+                                             settings_.is_elastic, settings_.endpoints, protocol_, succession_.known()});
   }
   auto cluster = std::make_shared<Cluster>();
   cluster->grpc = GrpcCachePtr(grpc);
