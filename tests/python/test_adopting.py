@@ -91,7 +91,7 @@ def test_what_is_not_to_be_done_is_said(training):  # noqa: F811
     for words, why in (
         ("adopt ps:1", "serves it"),
         ("adopt ps:0", "not its own"),
-        ("adopt ps:7", "no task ps:7"),
+        ("adopt ps:7", "the cluster has no"),
         ("adopt worker:0", "of another job"),
         ("dance", "no order"),
     ):

@@ -531,7 +531,7 @@ bool Repeats::IsAgain(const Channel& channel, Status* status) {
   const bool may_help = status->code() == Code::kUnavailable || status->code() == Code::kCorrupt ||
                         (status->code() == Code::kTimeout && !is_first);
   const bool is_dead = status->system_error() == ECONNREFUSED;  // its port is closed
-  if (may_help && !is_dead && channel.NowNs() < deadline_ns_) {
+  if (may_help && !is_dead && !channel.is_superseded() && channel.NowNs() < deadline_ns_) {
     GlobalCounters().Add(&Counters::calls_repeated);
     return true;
   }

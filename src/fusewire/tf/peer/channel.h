@@ -138,6 +138,9 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   uint64_t losses() const { return losses_.count.load(std::memory_order_acquire); }
   int64_t RecoversUntilNs() const { return losses_.recovers_until_ns.load(std::memory_order_relaxed); }
   bool recovers() const { return options_.recovery_ns > 0; }
+  // Another process has the task: calls are not made again over this channel, even if its peer lives.
+  void Supersede() { losses_.is_superseded.store(true, std::memory_order_release); }
+  bool is_superseded() const { return losses_.is_superseded.load(std::memory_order_acquire); }
   const Options& options() const { return options_; }
   int64_t NowNs() const { return home_.clock()->NowNs(); }
   const TicketBookPtr& tickets() const { return options_.tickets; }
@@ -188,6 +191,7 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   struct Losses {
     std::atomic<uint64_t> count{0};
     std::atomic<int64_t> recovers_until_ns{0};
+    std::atomic<bool> is_superseded{false};
   } losses_;
   rpc::Client client_;
   reactor::Reactor& home_;

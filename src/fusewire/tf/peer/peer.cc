@@ -210,6 +210,7 @@ void Peer::Find(const SidePtr& side, Routed routed) {
     MutexLock lock(mutex_);
     if (state_ == State::kChannel && !channel_->alive()) {
       lost = std::move(channel_);  // dropped outside the lock
+      lost_ = lost;
       channel_ = nullptr;
       has_lost_ = true;
       state_ = State::kUnknown;
@@ -377,6 +378,10 @@ void Peer::Answered(const SidePtr& side, const TfStatus& status, bool has_plugin
                 words.incarnation != last_.incarnation;
   }
   if (!is_return) return Settle(status, has_plugin, words, nullptr);
+  {
+    MutexLock lock(mutex_);
+    if (ChannelPtr lost = lost_.lock()) lost->Supersede();
+  }
   ChannelPtr channel = MakeChannel(words);
   retelling_->Say(words.epoch != 0 ? OverWire(channel) : OverGrpc(side),
                   [peer = shared_from_this(), words, channel](const TfStatus& told) {

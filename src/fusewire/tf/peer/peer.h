@@ -145,6 +145,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   bool has_lost_ FUSEWIRE_GUARDED_BY(mutex_) = false;    // a channel, and has no new one
   bool has_warned_ FUSEWIRE_GUARDED_BY(mutex_) = false;  // that the way is gRPC
   ChannelPtr channel_ FUSEWIRE_GUARDED_BY(mutex_);
+  std::weak_ptr<Channel> lost_ FUSEWIRE_GUARDED_BY(mutex_);  // the last one that was
   std::vector<Routed> waiting_ FUSEWIRE_GUARDED_BY(mutex_);
   std::map<std::string, SidePtr> sides_ FUSEWIRE_GUARDED_BY(mutex_);  // of the sessions
   DataPort last_ FUSEWIRE_GUARDED_BY(mutex_);                         // that it has announced

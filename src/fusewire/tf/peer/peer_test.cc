@@ -71,6 +71,7 @@ class PeerTest : public testing::Test {
     words.epoch = epoch;
     grpc_.Answer(words);
     routing.channel->ReportStatus(Status::Unavailable("the pipe broke"));
+    lost_ = routing.channel;
     return peer;
   }
 
@@ -96,6 +97,7 @@ class PeerTest : public testing::Test {
 
   static constexpr uint64_t kLost = 90;  // the incarnation of one that is gone
   DataWorld world_;
+  ChannelPtr lost_;  // the last one that was
   const WhereaboutsPtr known_ = std::make_shared<Whereabouts>();
   int64_t recovery_ns_ = 0;
   // shared_ptr: as sessions hold it.
@@ -328,6 +330,8 @@ TEST_F(PeerTest, OneThatOthersHaveFoundIsToldOverTheWire) {
   ASSERT_NE(routing.channel, nullptr) << routing.status;
   EXPECT_EQ(routing.channel->address().ToString(), "ps:5555");
   EXPECT_EQ(peer->epoch(), 2u);
+  EXPECT_TRUE(lost_->is_superseded());
+  EXPECT_FALSE(routing.channel->is_superseded());
   EXPECT_TRUE(grpc_.sessions.empty());
   grpc_.AnswerStatus(TfStatus());  // the call over gRPC ends later, and changes nothing
   EXPECT_TRUE(grpc_.asked.empty());

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <absl/strings/str_cat.h>
+#include <tensorflow/core/platform/env.h>
 #include <tensorflow/core/platform/logging.h>
 
 #include "fusewire/tf/bridge/status.h"
@@ -20,6 +21,9 @@ namespace {
 
 // Between two questions to others, while a task that a master wants to greet does not answer.
 constexpr int64_t kGreetingPauseUs = 1000 * 1000;
+// Between two calls to a process that has lost the task, and for how long.
+constexpr int64_t kGreetingAgainUs = 200 * 1000;
+constexpr int64_t kGreetingNs = 20 * kSecondNs;
 
 // A collective provides the memory for the bytes: they land there, and the answer has nothing else.
 class ReceiveBufferCall final : public rpc::Call {
@@ -145,56 +149,72 @@ void RemoteWorker::Route(CallOptions* opts, StatusCallback done, OverGrpc over_g
 
 // ---- over gRPC: the control plane ----
 
+// Over our wire if the task may be taken over by other processes, otherwise over gRPC.
+void RemoteWorker::RouteControl(const Ways& ways, std::function<void(const ChannelPtr&)> call) {
+  ways.peer->Route(ways.side, [call = std::move(call)](const TfStatus& status, const ChannelPtr& channel) {
+    call(status.ok() && channel != nullptr && channel->options().epoch != 0 ? channel : nullptr);
+  });
+}
+
 // A master's first call to a task, which may live although nobody answers at its address in the cluster, or another one
-// than the process that has it.
-struct RemoteWorker::Greeting {
-  CallOptions options;
-  tensorflow::GetStatusRequest request;
-  tensorflow::GetStatusResponse over_grpc, over_wire;
-  tensorflow::GetStatusResponse* response = nullptr;
-  StatusCallback done;
+// than the process that has it. What that one answers counts, if it can be known.
+// Home: any thread. Owns: itself, shared with its calls. Fails: as the call over gRPC.
+class RemoteWorker::Greeting : public std::enable_shared_from_this<Greeting> {
+ public:
+  Greeting(Ways ways, const tensorflow::GetStatusRequest& request, tensorflow::GetStatusResponse* response,
+           StatusCallback done)
+      : ways_(std::move(ways)), request_(request), response_(response), done_(std::move(done)) {}
+
+  void Begin(const Siblings& siblings) {
+    auto other = [siblings](uint64_t turn) { return NextOf(siblings(), turn); };
+    auto found = [self = shared_from_this()] {
+      self->options_.StartCancel();
+      self->Greet(absl::UnavailableError(absl::StrCat(self->ways_.side->target(), " is not where others say")));
+    };
+    Ask(ways_.peer->Seek(kGreetingPauseUs, std::move(other), std::move(found)));
+  }
+
+ private:
+  // The call holds the scout.
+  void Ask(const ScoutPtr& scout) {
+    if (scout->is_over()) return;
+    ways_.side->worker()->GetStatusAsync(
+        &options_, &request_, &over_grpc_, /*fail_fast=*/false,
+        [self = shared_from_this(), scout](const TfStatus& status) {
+          // It has lost its task a moment ago, and does not know yet to whom.
+          if (absl::IsUnavailable(status) && Clock::Real()->NowNs() < self->until_ns_)
+            return tensorflow::Env::Default()->SchedClosureAfter(kGreetingAgainUs, [self, scout] { self->Ask(scout); });
+          if (scout->Stop()) self->Greet(status);
+        });
+  }
+
+  void Greet(const TfStatus& over_grpc) {
+    RouteControl(ways_, [self = shared_from_this(), over_grpc](const ChannelPtr& channel) {
+      if (channel == nullptr) return self->End(over_grpc, self->over_grpc_);
+      auto end = [self](const TfStatus& status) { self->End(status, self->over_wire_); };
+      (new WireCall(channel, kGetStatus, "GetStatus", nullptr, &self->over_wire_, end))->Start(self->request_);
+    });
+  }
+
+  void End(const TfStatus& status, const tensorflow::GetStatusResponse& response) {
+    *response_ = response;
+    done_(status);
+  }
+
+  const Ways ways_;
+  const tensorflow::GetStatusRequest request_;
+  tensorflow::GetStatusResponse* const response_;
+  const StatusCallback done_;
+  const int64_t until_ns_ = AddNs(Clock::Real()->NowNs(), kGreetingNs);
+  CallOptions options_;
+  tensorflow::GetStatusResponse over_grpc_, over_wire_;
 };
 
 void RemoteWorker::GetStatusAsync(CallOptions* opts, const tensorflow::GetStatusRequest* request,
                                   tensorflow::GetStatusResponse* response, bool fail_fast, StatusCallback done) {
   if (siblings_ == nullptr || fail_fast || opts != nullptr || ways_.peer->is_grpc_only())
     return ways_.side->worker()->GetStatusAsync(opts, request, response, fail_fast, std::move(done));
-  // shared_ptr: the two ways end one after the other.
-  auto greeting = std::make_shared<Greeting>();
-  greeting->request = *request;
-  greeting->response = response;
-  greeting->done = std::move(done);
-  // The one who has the task answers, if it can be known; otherwise what came over gRPC counts.
-  auto greet = [this, greeting](const TfStatus& over_grpc) {
-    RouteControl([greeting, over_grpc](const ChannelPtr& channel) {
-      if (channel == nullptr) {
-        *greeting->response = greeting->over_grpc;
-        return greeting->done(over_grpc);
-      }
-      auto end = [greeting](const TfStatus& status) {
-        *greeting->response = greeting->over_wire;
-        greeting->done(status);
-      };
-      (new WireCall(channel, kGetStatus, "GetStatus", nullptr, &greeting->over_wire, end))->Start(greeting->request);
-    });
-  };
-  auto other = [siblings = siblings_](uint64_t turn) { return NextOf(siblings(), turn); };
-  auto found = [greeting, greet, task = ways_.side->target()] {
-    greeting->options.StartCancel();
-    greet(absl::UnavailableError(absl::StrCat(task, " is not where others say")));
-  };
-  ScoutPtr scout = ways_.peer->Seek(kGreetingPauseUs, std::move(other), std::move(found));
-  ways_.side->worker()->GetStatusAsync(&greeting->options, &greeting->request, &greeting->over_grpc, fail_fast,
-                                       [greet, greeting, scout](const TfStatus& status) {
-                                         if (scout->Stop()) greet(status);
-                                       });
-}
-
-void RemoteWorker::RouteControl(std::function<void(const ChannelPtr&)> call) {
-  if (ways_.peer->is_grpc_only() || (siblings_ == nullptr && ways_.peer->epoch() == 0)) return call(nullptr);
-  ways_.peer->Route(ways_.side, [call = std::move(call)](const TfStatus& status, const ChannelPtr& channel) {
-    call(status.ok() && channel != nullptr && channel->options().epoch != 0 ? channel : nullptr);
-  });
+  std::make_shared<Greeting>(ways_, *request, response, std::move(done))->Begin(siblings_);
 }
 
 void RemoteWorker::CreateWorkerSessionAsync(const tensorflow::CreateWorkerSessionRequest* request,
@@ -204,7 +224,10 @@ void RemoteWorker::CreateWorkerSessionAsync(const tensorflow::CreateWorkerSessio
     if (status.ok()) ways.peer->KeepSession(*request, ways.side);
     done(status);
   };
-  RouteControl([side = ways_.side, request, response, keep = std::move(keep)](const ChannelPtr& channel) {
+  const bool may_be_elsewhere = siblings_ != nullptr || ways_.peer->epoch() != 0;
+  if (ways_.peer->is_grpc_only() || !may_be_elsewhere)
+    return ways_.side->worker()->CreateWorkerSessionAsync(request, response, std::move(keep));
+  RouteControl(ways_, [side = ways_.side, request, response, keep = std::move(keep)](const ChannelPtr& channel) {
     if (channel == nullptr) return side->worker()->CreateWorkerSessionAsync(request, response, keep);
     (new WireCall(channel, kCreateWorkerSession, "CreateWorkerSession", nullptr, response, keep))->Start(*request);
   });

@@ -73,9 +73,8 @@ class RemoteWorker final : public tensorflow::WorkerInterface, public HasWays {
              void (tensorflow::WorkerInterface::*method)(const Request*, Response*, tensorflow::StatusCallback),
              const Request* request, Response* response, tensorflow::StatusCallback done);
 
-  // Over our wire if the task has been taken over by another process, otherwise over gRPC.
-  void RouteControl(std::function<void(const ChannelPtr&)> call);
-  struct Greeting;
+  static void RouteControl(const Ways& ways, std::function<void(const ChannelPtr&)> call);
+  class Greeting;
 
   const Ways ways_;
   const Siblings siblings_;
