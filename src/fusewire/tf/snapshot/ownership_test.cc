@@ -415,7 +415,7 @@ TEST_F(FrozenTest, OneThatWakesWhileItClaimsOrRestoresIsNoSecondOwner) {
 // or the server dies.
 class Servers {
  public:
-  Servers(unsigned seed, int count) : random_(seed) {
+  Servers(unsigned seed, int count) : seed_(seed), random_(seed) {
     constexpr unsigned kOneIn[] = {1, 3, 10, 40};
     switch_one_in_ = kOneIn[random_() % 4];
     die_one_in_ = random_() % 3 == 0 ? 40 : random_() % 2 == 0 ? 300 : 1000000;
@@ -463,6 +463,7 @@ class Servers {
   };
 
   void Run(Player* player) {
+    SCOPED_TRACE("seed " + std::to_string(seed_));
     {
       MutexLock lock(mutex_);
       while (at_work_ != player) player->turn.Wait(mutex_);
@@ -623,6 +624,7 @@ class Servers {
 
   static thread_local Player* current_;
 
+  const unsigned seed_;
   std::mt19937 random_;
   unsigned switch_one_in_ = 1, die_one_in_ = 1;
   std::vector<std::unique_ptr<Player>> players_;
