@@ -224,7 +224,8 @@ TfStatus Server::OpenSnapshots(tensorflow::DeviceMgr** devices) {
   return TfStatus();
 }
 
-// Called before the task is taken, while another server's file says that it has it.
+// Called before the task is taken, or later if its folder could not be written then. `owner`: another server, which
+// said there that it has the task.
 bool Server::IsServed(const Owner&) { return false; }
 
 // On the snapshots' thread. Nothing is served any more: no peer gets an answer, not even to a call that is under way,

@@ -243,11 +243,13 @@ TEST_F(OwnershipTest, WhereNothingCanBeWrittenItServesWithoutSnapshotsUntilItCan
   EXPECT_THAT(log_, HasSubstr("ps:3: it can't say in \"held://job/ps_3\" that it has this task"));
   EXPECT_EQ(server.snapshots().owner().epoch, 0u);
   EXPECT_EQ(server.Get(), 1);
+  server.snapshots().SetAddress("10.0.0.5:4321");
   EXPECT_FALSE(server.Write(2).ok());
   EXPECT_EQ(Contents(), files);
   is_full = false;
   EXPECT_TRUE(server.Write(3).ok());
   EXPECT_EQ(server.snapshots().owner().epoch, 2u);
+  EXPECT_THAT(Contents().at(OwnerPath({2, 5})), HasSubstr("10.0.0.5:4321"));
   EXPECT_FALSE(before->Write(4).ok());
   EXPECT_EQ(OneServer().Get(), 3);
 }
