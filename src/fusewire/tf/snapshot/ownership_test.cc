@@ -229,6 +229,19 @@ TEST_F(OwnershipTest, AnotherClustersLivingServerKeepsItsFolder) {
   EXPECT_EQ(other.state(), Ownership::State::kOwner);
 }
 
+TEST_F(OwnershipTest, ItIsTheSameOverAFileSystemOfTensorFlows) {
+  SnapshotFolder folder(tensorflow::Env::Default(), "ram://ownership", "ps:3");
+  Ownership first(folder, "ps:3", "default", WithHolder(77)), second(folder, "ps:3", "default", WithHolder(5));
+  ASSERT_TRUE(first.DoClaim().ok());
+  EXPECT_TRUE(first.Check().ok());
+  EXPECT_TRUE(first.SetAddress("10.0.0.5:4321").ok());
+  ASSERT_TRUE(second.DoClaim().ok());
+  EXPECT_EQ(second.tenure(), (Tenure{2, 5}));
+  EXPECT_TRUE(second.Check().ok());
+  EXPECT_FALSE(first.Check().ok());
+  EXPECT_EQ(first.other().holder, 5u);
+}
+
 TEST_F(OwnershipTest, WhereNothingCanBeWrittenItServesWithoutSnapshotsUntilItCan) {
   auto before = std::make_unique<OneServer>(WithHolder(77));
   EXPECT_TRUE(before->Write(1).ok());
