@@ -53,6 +53,7 @@ def command(line: str) -> None:
 def manifest_begun(manifest: bytes) -> float:
     """The time of day that a snapshot's manifest has (src/fusewire/tf/heads/snapshots.h draws it)."""
     at = len("fusewire manifest") + 1
+    version = manifest[at - 1]
 
     def number() -> int:
         nonlocal at
@@ -68,6 +69,9 @@ def manifest_begun(manifest: bytes) -> float:
     for _ in ("task", "cluster"):
         size = number()
         at += size
+    if version > 1:
+        number()  # its epoch
+        at += 8  # its holder
     number()  # its generation
     return number() / 1000
 

@@ -4,6 +4,7 @@
 // Home: any thread; the test sees to it that one is at work at a time. Owns: the files. Fails: as a disk would.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -87,7 +88,7 @@ class HeldFiles final : public tensorflow::FileSystem {
   TfStatus Stat(const std::string&, tsl::TransactionToken*, tensorflow::FileStatistics*) override {
     return absl::UnimplementedError("held");
   }
-  TfStatus GetFileSize(const std::string& path, tsl::TransactionToken*, tensorflow::uint64* bytes) override {
+  TfStatus GetFileSize(const std::string& path, tsl::TransactionToken*, uint64_t* bytes) override {
     if (files_.count(path) == 0) return absl::NotFoundError(path);
     *bytes = files_[path]->size();
     return TfStatus();
@@ -118,7 +119,7 @@ class HeldFiles final : public tensorflow::FileSystem {
   class Reader final : public tensorflow::RandomAccessFile {
    public:
     explicit Reader(Content content) : content_(std::move(content)) {}
-    TfStatus Read(tensorflow::uint64 at, size_t bytes, absl::string_view* result, char* room) const override {
+    TfStatus Read(uint64_t at, size_t bytes, absl::string_view* result, char* room) const override {
       const std::string part = at > content_->size() ? "" : content_->substr(static_cast<size_t>(at), bytes);
       part.copy(room, part.size());
       *result = absl::string_view(room, part.size());

@@ -71,6 +71,7 @@ TfStatus Ownership::DoClaim() {
   TF_RETURN_IF_ERROR(folder_.List(&files));
   Tenure highest = HighestOther(files);
   Owner claimed = own_;
+  claimed.address.clear();  // one that has an address has won
   for (int i = 0; i < kClaimsMax; ++i) {
     TF_RETURN_IF_ERROR(AskOwner(highest, files));
     if (state_ == State::kElsewhere) return TfStatus();
@@ -111,6 +112,7 @@ void Ownership::Win(uint64_t epoch) {
   seen_ns_ = Clock::Real()->NowNs();
   state_ = State::kOwner;
   const Tenure own = tenure();
+  if (!own_.address.empty()) folder_.WriteOwner(own_).IgnoreError();
   folder_.Drop(
       own, [&own](const FolderFile& file) { return file.kind == FolderFileKind::kOwner && file.tenure != own; },
       [this] { return Check().ok(); });

@@ -229,6 +229,19 @@ TEST_F(OwnershipTest, AnotherClustersLivingServerKeepsItsFolder) {
   EXPECT_EQ(other.state(), Ownership::State::kOwner);
 }
 
+TEST_F(OwnershipTest, ItIsTheSameOverAFileSystemOfTensorFlows) {
+  SnapshotFolder folder(tensorflow::Env::Default(), "ram://ownership", "ps:3");
+  Ownership first(folder, "ps:3", "default", WithHolder(77)), second(folder, "ps:3", "default", WithHolder(5));
+  ASSERT_TRUE(first.DoClaim().ok());
+  EXPECT_TRUE(first.Check().ok());
+  EXPECT_TRUE(first.SetAddress("10.0.0.5:4321").ok());
+  ASSERT_TRUE(second.DoClaim().ok());
+  EXPECT_EQ(second.tenure(), (Tenure{2, 5}));
+  EXPECT_TRUE(second.Check().ok());
+  EXPECT_FALSE(first.Check().ok());
+  EXPECT_EQ(first.other().holder, 5u);
+}
+
 TEST_F(OwnershipTest, WhereNothingCanBeWrittenItServesWithoutSnapshotsUntilItCan) {
   auto before = std::make_unique<OneServer>(WithHolder(77));
   EXPECT_TRUE(before->Write(1).ok());
@@ -243,11 +256,13 @@ TEST_F(OwnershipTest, WhereNothingCanBeWrittenItServesWithoutSnapshotsUntilItCan
   EXPECT_THAT(log_, HasSubstr("ps:3: it can't say in \"held://job/ps_3\" that it has this task"));
   EXPECT_EQ(server.snapshots().owner().epoch, 0u);
   EXPECT_EQ(server.Get(), 1);
+  server.snapshots().SetAddress("10.0.0.5:4321");
   EXPECT_FALSE(server.Write(2).ok());
   EXPECT_EQ(Contents(), files);
   is_full = false;
   EXPECT_TRUE(server.Write(3).ok());
   EXPECT_EQ(server.snapshots().owner().epoch, 2u);
+  EXPECT_THAT(Contents().at(OwnerPath({2, 5})), HasSubstr("10.0.0.5:4321"));
   EXPECT_FALSE(before->Write(4).ok());
   EXPECT_EQ(OneServer().Get(), 3);
 }
@@ -415,7 +430,7 @@ TEST_F(FrozenTest, OneThatWakesWhileItClaimsOrRestoresIsNoSecondOwner) {
 // or the server dies.
 class Servers {
  public:
-  Servers(unsigned seed, int count) : random_(seed) {
+  Servers(unsigned seed, int count) : seed_(seed), random_(seed) {
     constexpr unsigned kOneIn[] = {1, 3, 10, 40};
     switch_one_in_ = kOneIn[random_() % 4];
     die_one_in_ = random_() % 3 == 0 ? 40 : random_() % 2 == 0 ? 300 : 1000000;
@@ -463,6 +478,7 @@ class Servers {
   };
 
   void Run(Player* player) {
+    SCOPED_TRACE("seed " + std::to_string(seed_));
     {
       MutexLock lock(mutex_);
       while (at_work_ != player) player->turn.Wait(mutex_);
@@ -623,6 +639,7 @@ class Servers {
 
   static thread_local Player* current_;
 
+  const unsigned seed_;
   std::mt19937 random_;
   unsigned switch_one_in_ = 1, die_one_in_ = 1;
   std::vector<std::unique_ptr<Player>> players_;

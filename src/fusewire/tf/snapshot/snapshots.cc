@@ -176,11 +176,6 @@ TfStatus Snapshots::RestoreFrom(const FolderFile& newest, const tensorflow::Serv
     inventory_.Add(holding);
   }
   written_.last_chain = Chain{manifest.files, newest.name, ""};
-  // Newer ones can't be read.
-  folder_.Drop(
-      ownership_.tenure(),
-      [&newest](const FolderFile& file) { return file.kind != FolderFileKind::kOwner && IsLater(file, newest); },
-      [this] { return ownership_.Check().ok(); });
   clients_ = std::move(manifest.clients);
   AllAges().Set(this, manifest.written_ms);
   GlobalCounters().Add(&Counters::snapshots_restored);
