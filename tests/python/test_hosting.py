@@ -123,6 +123,35 @@ def test_a_process_that_dies_comes_back_with_all_its_tasks(tmp_path, protocol):
     assert (tmp_path / "lives-1").read_text() == "x"
 
 
+def test_another_process_takes_over_all_its_tasks(tmp_path):
+    prologue = PROLOGUE.replace("server = tf1.train.Server(", DIE + "server = tf1.train.Server(", 1)
+    program = RETURN.replace('len(pathlib.Path("lives-0").read_text()) == 2 and lost', "lost")
+    (tmp_path / "program.py").write_text(prologue + textwrap.dedent(program), encoding="utf-8")
+    words = ["run", "--ps", "4", "--ps-processes", "2", "--restarts", "2", "--snapshots", "snapshots"]
+    words += ["--snapshot-every", "0.3", "--on-loss", "adopt", "--timeout", "120", "program.py"]
+    done = warm.run_command(words, tmp_path, clean_environment(TEST_PROTOCOL="star_server"), 150)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "LOST 0 2" in done.stdout
+    assert "ps:0 failed: ended by signal 9 (SIGKILL)" in done.stderr
+    assert "ps:1 is to adopt ps:0, ps:1 is to adopt ps:2" in done.stderr
+    for task in ("ps:0", "ps:2"):
+        assert re.search(f"{task} is served by the process of ps:1, at .*, epoch 2", done.stderr)
+    assert (tmp_path / "lives-0").read_text() == "x"
+    assert (tmp_path / "lives-1").read_text() == "x"
+
+
+def test_what_nobody_can_take_over_is_started_again(tmp_path):
+    prologue = PROLOGUE.replace("server = tf1.train.Server(", DIE + "server = tf1.train.Server(", 1)
+    (tmp_path / "program.py").write_text(prologue + textwrap.dedent(RETURN), encoding="utf-8")
+    words = ["run", "--ps", "4", "--ps-processes", "2", "--restarts", "2", "--snapshots", "snapshots"]
+    words += ["--snapshot-every", "0.3", "--on-loss", "adopt", "--timeout", "120", "program.py"]
+    environment = clean_environment(TEST_PROTOCOL="star_server", FUSEWIRE_SECRET="")  # without one, nobody obeys
+    done = warm.run_command(words, tmp_path, environment, 150)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "it takes no orders, as its cluster has no secret" in done.stderr
+    assert (tmp_path / "lives-0").read_text() == "xx"
+
+
 # ---- the command ----
 
 SHOW = 'echo "$FUSEWIRE_TASKS;$TF_CONFIG"; sleep 1'

@@ -34,7 +34,7 @@ enum MethodNumber : uint16_t {
   kPlacePart = 12,  // drawn below, as the two that follow
   kRunPart = 13,
   kKeepValues = 14,
-  kEcho = 15,  // request := bytes:u64; answer := so many bytes of no meaning, head: the wire
+  kEcho = 15,         // request := bytes:u64; answer := so many bytes of no meaning, head: the wire
   kWhereabouts = 16,  // drawn below
   kGetStatus = 17,    // the control plane of a task that is no more where its cluster says
   kCreateWorkerSession = 18,
@@ -145,8 +145,8 @@ bool DecodeDataPort(const std::string& text, DataPort* port);
 //   whereabouts := count:varint (task:text address:text incarnation:u64 state:u64 epoch:varint)*
 // The request is what the caller knows, and the answer what the called knows then: of tasks with an epoch.
 struct Whereabout {
-  std::string task;     // "ps:3"
-  std::string address;  // of its data port, "host:port"
+  std::string task;                     // "ps:3"
+  std::string address;                  // of its data port, "host:port"
   uint64_t incarnation = 0, state = 0;  // see DataPort
   uint64_t epoch = 0;
 };

@@ -517,21 +517,22 @@ void TicketBook::GiveBack(const Ticket& ticket) {
   open_.erase(found);
 }
 
-void Repeats::Begin(const Channel& channel) { losses_ = channel.losses(); }
+void Repeats::Begin(const Channel& channel) { losses_ = channel.losses().count.load(std::memory_order_acquire); }
 
 bool Repeats::IsAgain(const Channel& channel, Status* status) {
   // While the connection stands, an error is about the call itself.
-  if (status->ok() || channel.losses() == losses_) return false;
+  if (status->ok() || channel.losses().count.load(std::memory_order_acquire) == losses_) return false;
   const bool is_first = deadline_ns_ == 0;
   if (is_first) {
     first_ = *status;
-    deadline_ns_ = channel.RecoversUntilNs();
+    deadline_ns_ = channel.losses().recovers_until_ns.load(std::memory_order_relaxed);
   }
   // A port that does not answer the first dial is behind a firewall, or another one is meant.
   const bool may_help = status->code() == Code::kUnavailable || status->code() == Code::kCorrupt ||
                         (status->code() == Code::kTimeout && !is_first);
   const bool is_dead = status->system_error() == ECONNREFUSED;  // its port is closed
-  if (may_help && !is_dead && !channel.is_superseded() && channel.NowNs() < deadline_ns_) {
+  if (may_help && !is_dead && !channel.losses().is_superseded.load(std::memory_order_acquire) &&
+      channel.NowNs() < deadline_ns_) {
     GlobalCounters().Add(&Counters::calls_repeated);
     return true;
   }

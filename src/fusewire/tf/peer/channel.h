@@ -133,14 +133,15 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   const transport::Address& address() const { return options_.address; }
   // Any thread. False while a call over it, or its idle connection, is lost: get another channel.
   bool alive() const { return alive_.load(std::memory_order_relaxed); }
-  // Any thread. How many connections were lost or not made; and until when calls are made again, by the last sign of
-  // life.
-  uint64_t losses() const { return losses_.count.load(std::memory_order_acquire); }
-  int64_t RecoversUntilNs() const { return losses_.recovers_until_ns.load(std::memory_order_relaxed); }
+  // Any thread may read all, and write is_superseded: another process has the task, and calls are not made again over
+  // this channel, even if its peer lives.
+  struct Losses {
+    std::atomic<uint64_t> count{0};             // of connections that were lost or not made
+    std::atomic<int64_t> recovers_until_ns{0};  // calls are made again until then, by the last sign of life
+    std::atomic<bool> is_superseded{false};
+  };
+  Losses& losses() const { return losses_; }
   bool recovers() const { return options_.recovery_ns > 0; }
-  // Another process has the task: calls are not made again over this channel, even if its peer lives.
-  void Supersede() { losses_.is_superseded.store(true, std::memory_order_release); }
-  bool is_superseded() const { return losses_.is_superseded.load(std::memory_order_acquire); }
   const Options& options() const { return options_; }
   int64_t NowNs() const { return home_.clock()->NowNs(); }
   const TicketBookPtr& tickets() const { return options_.tickets; }
@@ -188,19 +189,15 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   const std::string own_task_;  // "worker:0"
   // Before the client, which writes them.
   std::atomic<bool> alive_{true};
-  struct Losses {
-    std::atomic<uint64_t> count{0};
-    std::atomic<int64_t> recovers_until_ns{0};
-    std::atomic<bool> is_superseded{false};
-  } losses_;
+  mutable Losses losses_;
   rpc::Client client_;
   reactor::Reactor& home_;
   Mailbox entrance_;                    // receives on their way home
   std::atomic<bool> is_called_{false};  // the doorman is posted
   Doorman doorman_{this};
-  KeyNames names_;                                                  // at home
-  std::vector<Recv*> gathered_;                                     // at home
-  reactor::Timer cleanup_timer_;                                    // at home
+  KeyNames names_;                                              // at home
+  std::vector<Recv*> gathered_;                                 // at home
+  reactor::Timer cleanup_timer_;                                // at home
   std::array<std::atomic<uint32_t>, kMethodsEnd> call_tags_{};  // by method; 0: not looked up yet
   Mutex cleanups_mutex_;
   std::vector<int64_t> cleanups_ FUSEWIRE_GUARDED_BY(cleanups_mutex_);

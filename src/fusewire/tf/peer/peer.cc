@@ -32,14 +32,14 @@ Retelling::Way OverGrpc(const SidePtr& side) {
 }
 
 Retelling::Way OverWire(const ChannelPtr& channel) {
-  return {[channel](const auto* request, auto* response, Retelling::Done done) {
-            (new WireCall(channel, kCreateWorkerSession, "CreateWorkerSession", nullptr, response, std::move(done)))
-                ->Start(*request);
-          },
-          [channel](const auto* request, auto* response, Retelling::Done done) {
-            (new WireCall(channel, kRegisterGraph, "RegisterGraph", nullptr, response, std::move(done)))
-                ->Start(*request);
-          }};
+  return {
+      [channel](const auto* request, auto* response, Retelling::Done done) {
+        (new WireCall(channel, kCreateWorkerSession, "CreateWorkerSession", nullptr, response, std::move(done)))
+            ->Start(*request);
+      },
+      [channel](const auto* request, auto* response, Retelling::Done done) {
+        (new WireCall(channel, kRegisterGraph, "RegisterGraph", nullptr, response, std::move(done)))->Start(*request);
+      }};
 }
 
 }  // namespace
@@ -214,7 +214,8 @@ void Peer::Find(const SidePtr& side, Routed routed) {
       channel_ = nullptr;
       has_lost_ = true;
       state_ = State::kUnknown;
-      if (last_.state != 0 && lost->recovers()) limit_ns = lost->RecoversUntilNs() - lost->NowNs();
+      if (last_.state != 0 && lost->recovers())
+        limit_ns = lost->losses().recovers_until_ns.load(std::memory_order_relaxed) - lost->NowNs();
     }
     if (state_ == State::kUnknown || state_ == State::kAsking) {
       is_known = false;
@@ -297,8 +298,8 @@ void Peer::AwaitOverGrpc(const ReturnPtr& awaited) {
 }
 
 void Peer::AwaitSoon(const ReturnPtr& awaited) {
-  tensorflow::Env::Default()->SchedClosureAfter(
-      kReturnPauseUs, [peer = shared_from_this(), awaited] { peer->AwaitOverGrpc(awaited); });
+  tensorflow::Env::Default()->SchedClosureAfter(kReturnPauseUs,
+                                                [peer = shared_from_this(), awaited] { peer->AwaitOverGrpc(awaited); });
 }
 
 ScoutPtr Peer::Seek(int64_t every_us, std::function<ChannelPtr(uint64_t turn)> other, std::function<void()> found) {
@@ -336,21 +337,21 @@ void Peer::Ask(const SidePtr& side, const ReturnPtr& awaited) {
   auto question = std::make_shared<Question>();  // shared_ptr: std::function wants copies
   BeginCall("where its data port is", &question->call);
   PortWords::Ask(&question->request);
-  side->worker()->LoggingAsync(
-      &question->request, &question->response,
-      [peer = shared_from_this(), side, awaited, question](const TfStatus& status) {
-        question->call.End(status.ok());
-        if (awaited != nullptr) {
-          // It is dead again, or another process is about to take its task over.
-          if (absl::IsUnavailable(status) && awaited->is_early()) return peer->AwaitSoon(awaited);
-          if (!awaited->Stop()) return;
-        }
-        PortWords words;
-        TfStatus said = status;
-        const bool has_plugin = status.ok() && words.Read(question->response);
-        if (has_plugin) said = peer->Compare(&words);
-        peer->Answered(side, said, has_plugin && said.ok(), words);
-      });
+  side->worker()->LoggingAsync(&question->request, &question->response,
+                               [peer = shared_from_this(), side, awaited, question](const TfStatus& status) {
+                                 question->call.End(status.ok());
+                                 if (awaited != nullptr) {
+                                   // It is dead again, or another process is about to take its task over.
+                                   if (absl::IsUnavailable(status) && awaited->is_early())
+                                     return peer->AwaitSoon(awaited);
+                                   if (!awaited->Stop()) return;
+                                 }
+                                 PortWords words;
+                                 TfStatus said = status;
+                                 const bool has_plugin = status.ok() && words.Read(question->response);
+                                 if (has_plugin) said = peer->Compare(&words);
+                                 peer->Answered(side, said, has_plugin && said.ok(), words);
+                               });
 }
 
 TfStatus Peer::Compare(PortWords* words) {
@@ -380,7 +381,7 @@ void Peer::Answered(const SidePtr& side, const TfStatus& status, bool has_plugin
   if (!is_return) return Settle(status, has_plugin, words, nullptr);
   {
     MutexLock lock(mutex_);
-    if (ChannelPtr lost = lost_.lock()) lost->Supersede();
+    if (ChannelPtr lost = lost_.lock()) lost->losses().is_superseded.store(true, std::memory_order_release);
   }
   ChannelPtr channel = MakeChannel(words);
   retelling_->Say(words.epoch != 0 ? OverWire(channel) : OverGrpc(side),

@@ -330,8 +330,8 @@ TEST_F(PeerTest, OneThatOthersHaveFoundIsToldOverTheWire) {
   ASSERT_NE(routing.channel, nullptr) << routing.status;
   EXPECT_EQ(routing.channel->address().ToString(), "ps:5555");
   EXPECT_EQ(peer->epoch(), 2u);
-  EXPECT_TRUE(lost_->is_superseded());
-  EXPECT_FALSE(routing.channel->is_superseded());
+  EXPECT_TRUE(lost_->losses().is_superseded);
+  EXPECT_FALSE(routing.channel->losses().is_superseded);
   EXPECT_TRUE(grpc_.sessions.empty());
   grpc_.AnswerStatus(TfStatus());  // the call over gRPC ends later, and changes nothing
   EXPECT_TRUE(grpc_.asked.empty());

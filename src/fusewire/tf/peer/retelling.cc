@@ -106,17 +106,17 @@ void Retelling::SayGraph(const TellingPtr& telling) {
   }
   if (!is_there) return SayNext(telling);
   telling->way.register_graph(&telling->graph, &telling->registered,
-                                      [self = shared_from_this(), telling, next](const TfStatus& status) {
-                                        if (!status.ok()) return telling->done(status);
-                                        {
-                                          MutexLock lock(self->mutex_);
-                                          auto found = self->graphs_.find(next);
-                                          if (found != self->graphs_.end())
-                                            found->second.handle = telling->registered.graph_handle();
-                                          self->has_renamed_ = true;
-                                        }
-                                        self->SayNext(telling);
-                                      });
+                              [self = shared_from_this(), telling, next](const TfStatus& status) {
+                                if (!status.ok()) return telling->done(status);
+                                {
+                                  MutexLock lock(self->mutex_);
+                                  auto found = self->graphs_.find(next);
+                                  if (found != self->graphs_.end())
+                                    found->second.handle = telling->registered.graph_handle();
+                                  self->has_renamed_ = true;
+                                }
+                                self->SayNext(telling);
+                              });
 }
 
 }  // namespace fusewire::tf

@@ -133,7 +133,8 @@ bool Scout::HasFound() {
 void Scout::Look() {
   if (is_over_ || HasFound()) return;
   ChannelPtr other = options_.other(turn_++);
-  if (other != nullptr) Exchange(std::move(other), options_.known, [weak = weak_from_this()] {
+  if (other != nullptr)
+    Exchange(std::move(other), options_.known, [weak = weak_from_this()] {
       if (auto self = weak.lock()) (void)self->HasFound();
     });
   // As long as somebody waits for it.

@@ -144,8 +144,8 @@ class DataWorld {
   }
   std::vector<rpc::Method> Recorders() {
     std::vector<rpc::Method> methods;
-    for (uint16_t number : {kReceive, kCleanupGraph, kAbortStep, kPlacePart, kRunPart, kKeepValues,
-                            kCreateWorkerSession}) {
+    for (uint16_t number :
+         {kReceive, kCleanupGraph, kAbortStep, kPlacePart, kRunPart, kKeepValues, kCreateWorkerSession}) {
       methods.emplace_back();
       methods.back().number = number;
       methods.back().name = "asked";

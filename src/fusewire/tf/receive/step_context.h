@@ -39,7 +39,8 @@ class HasWays {
 };
 // Fails if the cache knows no such task. Without a peer: the cache is not ours, and the only way is gRPC.
 TfStatus FindWays(const GrpcCachePtr& cache, const std::string& task, Ways* ways);
-// To the next of these that knows where tasks are. Null: that is not known yet, or it does not; a later turn may find it.
+// To the next of these that knows where tasks are. Null: it does not, or that is not known yet, and a later turn may
+// find it.
 ChannelPtr NextOf(const std::vector<Ways>& ways, uint64_t turn);
 
 class StepContext {

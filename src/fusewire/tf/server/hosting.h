@@ -17,10 +17,6 @@
 
 namespace fusewire::tf {
 
-// Of `text`, "ps:0,ps:2": the tasks of the server's job, without the server's own. Empty: none. `what` says it.
-Result<std::vector<int>> ReadTasks(const std::string& text, const tensorflow::ServerDef& def,
-                                   const char* what = "FUSEWIRE_TASKS");
-
 // At the end of an error.
 constexpr const char* kSeeHosting = "; see: fusewire explain elastic#many-tasks-in-few-processes";
 TfStatus NotHosted(const Status& status);

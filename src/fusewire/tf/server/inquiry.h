@@ -1,7 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What `fusewire doctor --cluster` asks a task: who it is, and how fast its way to another task is; and what an operator
-// orders, with a proof of the cluster's secret (observe/access.h). An inquiry travels as the request for a data port does, see peer/peer.h: a Logging call for a reserved step, which a task without the
-// plug-in answers with nothing.
+// What `fusewire doctor --cluster` asks a task: who it is, and how fast its way to another task is; and what an
+// operator orders, with a proof of the cluster's secret (observe/access.h). An inquiry travels as the request for a
+// data port does, see peer/peer.h: a Logging call for a reserved step, which a task without the plug-in answers with
+// nothing.
 //   request := fetch_step_id[kInquiryStep word...]; a word is 8 bytes of the text, the first one lowest, filled with 0
 //   text    := "about" | "measure" task | "order" TIME:NONCE:PROOF words, with one space between; task: as "ps:0".
 //              HOST of the proof: the task's address in the cluster; TARGET: the words

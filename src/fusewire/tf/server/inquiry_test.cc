@@ -68,7 +68,8 @@ class InquiryTest : public testing::Test {
                              const std::string& host = "worker:2222") {
     const std::string time = absl::StrCat(tensorflow::Env::Default()->NowMicros() / 1000 + 1);
     const std::string nonce = absl::StrCat("0123456789abcde", absl::Hex(nonces_++ % 16));
-    return absl::StrCat("order ", time, ":", nonce, ":", observe::ProofOf(secret, time, nonce, host, words), " ", words);
+    return absl::StrCat("order ", time, ":", nonce, ":", observe::ProofOf(secret, time, nonce, host, words), " ",
+                        words);
   }
 
   // The JSON; empty if the answer has not come.

@@ -35,6 +35,8 @@ struct ServerSettings {
   bool is_elastic = false;  // FUSEWIRE_SNAPSHOTS is set, for whatever job: other processes may take tasks over
   NetworkWords network;
   std::string tasks;  // FUSEWIRE_TASKS: see ReadTasks
+
+  bool must_encrypt() const { return !protection.tls.certificate.empty(); }
   // gRPC address -> data address, of .endpoint_map; empty without one.
   std::map<std::string, std::string> endpoints;
   observe::Place status;       // FUSEWIRE_STATUS: where this process answers about itself

@@ -1,16 +1,26 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What an operator may order a server's process to do; docs/elastic.md has the words.
+// What a server's process is told to serve: by FUSEWIRE_TASKS, and by an operator's orders; docs/elastic.md has the
+// words.
 //   "adopt ps:3": take the task over from its snapshots, and serve it beside the process's own.
-// Home: any thread that may wait. Owns: nothing. Fails: with what was not done, and why.
+// Home: any thread that may wait. Fails: with what was said, and what to say instead, or why it was not done.
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include <tensorflow/core/protobuf/tensorflow_server.pb.h>
+#include "fusewire/base/status.h"
 #include "fusewire/tf/bridge/compat.h"
 
 namespace fusewire::tf {
+
+// The tasks of the job of `def`.
+std::set<int> TasksOf(const tensorflow::ServerDef& def);
+// Of `text`, "ps:0,ps:2": the tasks of the server's job, without the server's own. Empty: none. `what` says it.
+Result<std::vector<int>> ReadTasks(const std::string& text, const tensorflow::ServerDef& def,
+                                   const char* what = "FUSEWIRE_TASKS");
 
 // `adopt` takes a task of `def`'s job over, and says in `done` what it has.
 using Adopt = std::function<TfStatus(int index, std::string* done)>;

@@ -178,14 +178,14 @@ class RemoteWorker::Greeting : public std::enable_shared_from_this<Greeting> {
   // The call holds the scout.
   void Ask(const ScoutPtr& scout) {
     if (scout->is_over()) return;
-    ways_.side->worker()->GetStatusAsync(
-        &options_, &request_, &over_grpc_, /*fail_fast=*/false,
-        [self = shared_from_this(), scout](const TfStatus& status) {
-          // It has lost its task a moment ago, and does not know yet to whom.
-          if (absl::IsUnavailable(status) && Clock::Real()->NowNs() < self->until_ns_)
-            return tensorflow::Env::Default()->SchedClosureAfter(kGreetingAgainUs, [self, scout] { self->Ask(scout); });
-          if (scout->Stop()) self->Greet(status);
-        });
+    ways_.side->worker()->GetStatusAsync(&options_, &request_, &over_grpc_, /*fail_fast=*/false,
+                                         [self = shared_from_this(), scout](const TfStatus& status) {
+                                           // It has lost its task a moment ago, and does not know yet to whom.
+                                           if (absl::IsUnavailable(status) && Clock::Real()->NowNs() < self->until_ns_)
+                                             return tensorflow::Env::Default()->SchedClosureAfter(
+                                                 kGreetingAgainUs, [self, scout] { self->Ask(scout); });
+                                           if (scout->Stop()) self->Greet(status);
+                                         });
   }
 
   void Greet(const TfStatus& over_grpc) {

@@ -190,14 +190,14 @@ TfStatus Server::Start() {
   ShowTask();
   if (snapshots_ == nullptr) return TfStatus();
   snapshots_->Start([this](std::vector<KeptClient>* clients) { return service_->star().Collect(clients); },
-                    [this](const Owner& successor) { OnFenced(successor); });
-  if (succession_.epoch() != 0) succession_.Tell(FindSiblings(cluster(), *directory_, own_task()));
+                    [this](const Owner& successor) { Yield(successor.epoch); });
+  if (succession_.place().epoch != 0) succession_.Tell(FindSiblings(cluster(), *directory_, own_task()));
   return TfStatus();
 }
 
 TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
   ReadProcessSettings();
-  if (must_encrypt()) CopyEagerTensorsOverTheDataPort();
+  if (settings_.must_encrypt()) CopyEagerTensorsOverTheDataPort();
   settings_.pipe.incarnation = SystemRandom64() | 1;
   settings_.pipe.name = NameOf(server_def(), own_task(), settings_.pipe.incarnation);
   TF_RETURN_IF_ERROR(hosting_.Begin(settings_.pipe.name));
@@ -205,17 +205,18 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
   grpc.local_device_mgr = options.local_device_mgr;
   grpc.rendezvous_mgr_func = [](const tensorflow::WorkerEnv* env) { return new RendezvousMgr(env); };
   grpc.worker_func = [this](tensorflow::WorkerEnv* env, const tensorflow::ConfigProto& config) {
-    auto worker = std::make_unique<Worker>(env, config, settings_.disabled, must_encrypt() && IsOurs(protocol_));
+    auto worker =
+        std::make_unique<Worker>(env, config, settings_.disabled, settings_.must_encrypt() && IsOurs(protocol_));
     worker_ = worker.get();
     return worker;
   };
   if (settings_.disabled) {
-    if (IsOurs(protocol_) && must_encrypt()) {
+    if (IsOurs(protocol_) && settings_.must_encrypt()) {
       return absl::InvalidArgumentError(
           "FUSEWIRE_TLS_CERT is set, but over gRPC alone nothing is encrypted; next: use a protocol of Fusewire "
           "without FUSEWIRE_DISABLE, or unset FUSEWIRE_TLS_CERT; see: fusewire explain trust#tls");
     }
-    if (must_encrypt()) {
+    if (settings_.must_encrypt()) {
       FUSEWIRE_LOG(kWarn,
                    "%s: its protocol is \"%s\", which does not encrypt what goes between such tasks, although "
                    "FUSEWIRE_TLS_CERT is set; see: fusewire explain trust#tls",
@@ -306,28 +307,17 @@ TfStatus Server::GetHostAndPort(const tensorflow::ServerDef& def, std::string* h
   return TfStatus();
 }
 
-// On the snapshots' thread. Nothing is served any more: no peer gets an answer, not even to a call that is under way,
-// because what it has written is lost. Connections end without a goodbye, so that workers look for the task.
-void Server::OnFenced(const Owner& successor) {
-  data_task_->acceptor().StopListening();
-  data_task_->acceptor().Withdraw(rpc::kRpcService);
-  Yield(successor.epoch);
-}
-
-// gRPC's port lives, and says where the task is.
+// Nothing is served any more: no peer gets an answer, not even to a call that is under way, because what it has written
+// is lost. Connections end without a goodbye, so that workers look for the task; and gRPC's port says where it is.
 void Server::Yield(uint64_t epoch) {
+  if (service_ != nullptr) {
+    data_task_->acceptor().StopListening();
+    data_task_->acceptor().Withdraw(rpc::kRpcService);
+    hosting_.End();
+  }
   worker_->Fence();
   auto siblings = [this] { return FindSiblings(cluster(), *directory_, own_task()); };
   succession_.Yield(epoch, siblings, [this](const PortWords& words) { worker_->Announce(words); });
-}
-
-TfStatus Server::Adopt(int index, std::string* done) {
-  Server* other = nullptr;
-  TF_RETURN_IF_ERROR(Host(server_def(), index, GrpcPort::kAny, &other));
-  TF_RETURN_IF_ERROR(other->Start());
-  *done = absl::StrCat(ShortTask(other->own_task()), " is served by the process of ", ShortTask(own_task()), ", at ",
-                       other->DataAddress(), ", epoch ", other->succession_.epoch());
-  return TfStatus();
 }
 
 TfStatus Server::OpenGroups() {
@@ -393,7 +383,14 @@ void Server::AnswerInquiries() {
   if (snapshots_ != nullptr) {
     options.secret = settings_.pipe.secret;
     options.order = [this](const std::string& words, std::string* done) {
-      auto adopt = [this](int index, std::string* said) { return Adopt(index, said); };
+      auto adopt = [this](int index, std::string* said) {
+        Server* other = nullptr;
+        TF_RETURN_IF_ERROR(Host(server_def(), index, GrpcPort::kAny, &other));
+        TF_RETURN_IF_ERROR(other->Start());
+        *said = absl::StrCat(ShortTask(other->own_task()), " is served by the process of ", ShortTask(own_task()),
+                             ", at ", other->DataAddress(), ", epoch ", other->succession_.place().epoch);
+        return TfStatus();
+      };
       return Obey(words, server_def(), adopt, done);
     };
   }
@@ -414,7 +411,7 @@ TfStatus Server::FindGrpc(const std::string& task, std::string* address, SidePtr
 }
 
 TfStatus Server::UpdateServerDef(const tensorflow::ServerDef& def) {
-  if (must_encrypt()) CopyEagerTensorsOverTheDataPort();
+  if (settings_.must_encrypt()) CopyEagerTensorsOverTheDataPort();
   TF_RETURN_IF_ERROR(GrpcServer::UpdateServerDef(def));
   KeepCluster();
   const auto tasks = AddressesOf(def.cluster());
@@ -505,7 +502,7 @@ TfStatus Server::OpenDataPort() {
   worker_->SetStar(&service_->star());
   if (snapshots_ != nullptr) {
     snapshots_->SetAddress(DataAddress());
-    succession_.Serve({ShortTask(own_task()), DataAddress(), settings_.pipe.incarnation, state(),
+    succession_.Serve({ShortTask(own_task()), DataAddress(), settings_.pipe.incarnation, snapshots_->state(),
                        snapshots_->owner().epoch});
   }
   AnnouncePort();
@@ -568,8 +565,9 @@ void Server::AnnouncePort() {
   }
   words.group_age = groups_->age();
   words.host = groups_->options().host;
-  words.state = state();
-  words.epoch = succession_.epoch();
+  const Whereabout place = succession_.place();
+  words.state = place.state;
+  words.epoch = place.epoch;
   worker_->Announce(words);
 }
 
@@ -579,8 +577,9 @@ TfStatus Server::WorkerCacheFactory(const tensorflow::WorkerCacheFactoryOptions&
   TF_RETURN_IF_ERROR(GrpcServer::WorkerCacheFactory(options, &grpc));
   if (directory_ == nullptr) {  // the first call comes from Init, before other threads can call
     directory_ = std::make_unique<Directory>(
-        data_task_.get(), Directory::Options{settings_.patience_ns, settings_.recovery_ns, must_encrypt(),
-                                             settings_.is_elastic, settings_.endpoints, protocol_, succession_.known()});
+        data_task_.get(),
+        Directory::Options{settings_.patience_ns, settings_.recovery_ns, settings_.must_encrypt(), settings_.is_elastic,
+                           settings_.endpoints, protocol_, succession_.known()});
   }
   auto cluster = std::make_shared<Cluster>();
   cluster->grpc = GrpcCachePtr(grpc);

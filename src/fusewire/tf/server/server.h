@@ -64,10 +64,8 @@ class Server final : public tensorflow::GrpcServer {
   TfStatus OpenSnapshots(tensorflow::DeviceMgr** devices);
   // Another process has the task, since before this one was made.
   bool is_shell() const { return snapshots_ != nullptr && snapshots_->is_elsewhere(); }
-  void OnFenced(const Owner& successor);
+  // Any thread. Another process has the task since that epoch.
   void Yield(uint64_t epoch);
-  // Takes another task of the job over, and says what it has.
-  TfStatus Adopt(int index, std::string* done);
   std::string DataAddress() const;
   TfStatus OpenDataPort();
   TfStatus OpenGroups();
@@ -87,10 +85,7 @@ class Server final : public tensorflow::GrpcServer {
   void ShowTask();
   void CutGraphs();
   std::string own_task() const;
-  bool must_encrypt() const { return !settings_.protection.tls.certificate.empty(); }
   bool Reaches(const std::string& task);
-  // Which state this task has: a server that comes back with the same number has kept it. 0: it keeps none.
-  uint64_t state() const { return snapshots_ == nullptr ? 0 : snapshots_->state(); }
 
   const std::string job_;
   const std::string protocol_;

@@ -17,9 +17,9 @@
 #include "fusewire/tf/bridge/tensor.h"
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/marks.h"
+#include "fusewire/tf/peer/wire_call.h"
 #include "fusewire/tf/provide/provider.h"
 #include "fusewire/tf/server/inquiry.h"
-#include "fusewire/tf/peer/wire_call.h"
 
 namespace fusewire::tf {
 

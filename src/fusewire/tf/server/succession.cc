@@ -20,7 +20,7 @@ bool Succession::IsServed(task::Task& own, const Owner& owner) {
 void Succession::Serve(const Whereabout& place) {
   {
     MutexLock lock(mutex_);
-    epoch_ = place.epoch;
+    place_ = place;
   }
   if (place.epoch != 0) known_->Learn(place);
 }
@@ -33,9 +33,9 @@ void Succession::Tell(const std::vector<Ways>& siblings) {
   }
 }
 
-uint64_t Succession::epoch() const {
+Whereabout Succession::place() const {
   MutexLock lock(mutex_);
-  return epoch_;
+  return place_;
 }
 
 void Succession::Yield(uint64_t epoch, std::function<std::vector<Ways>()> siblings,

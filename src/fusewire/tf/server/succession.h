@@ -30,8 +30,7 @@ class Succession {
   void Serve(const Whereabout& place);
   // What is known here; they answer with what they know.
   void Tell(const std::vector<Ways>& siblings);
-  // 0: nobody takes it over.
-  uint64_t epoch() const;
+  Whereabout place() const;
 
   // Another process has the task since `epoch`: `announce` is called as soon as one of the siblings says where it is.
   void Yield(uint64_t epoch, std::function<std::vector<Ways>()> siblings,
@@ -41,7 +40,7 @@ class Succession {
   const std::string task_;  // "ps:3"
   const WhereaboutsPtr known_ = std::make_shared<Whereabouts>();
   mutable Mutex mutex_;
-  uint64_t epoch_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
+  Whereabout place_ FUSEWIRE_GUARDED_BY(mutex_);
   ScoutPtr scout_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 

@@ -9,8 +9,8 @@
 
 #include "fusewire/observe/event.h"
 #include "fusewire/tf/peer/fused.h"
-#include "fusewire/tf/receive/rendezvous.h"
 #include "fusewire/tf/peer/wire_call.h"
+#include "fusewire/tf/receive/rendezvous.h"
 
 namespace fusewire::tf {
 

@@ -27,7 +27,7 @@ class Directory {
     bool must_encrypt = false;
     bool is_elastic = false;  // another process may take a task over
     std::map<std::string, std::string> endpoints;
-    std::string protocol;  // of this task, for the log
+    std::string protocol;            // of this task, for the log
     WhereaboutsPtr known = nullptr;  // null: its own
   };
   // `task` outlives the directory. Null: everything goes over gRPC.
