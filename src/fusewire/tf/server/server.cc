@@ -414,10 +414,10 @@ TfStatus Server::UpdateServerDef(const tensorflow::ServerDef& def) {
   if (settings_.must_encrypt()) CopyEagerTensorsOverTheDataPort();
   TF_RETURN_IF_ERROR(GrpcServer::UpdateServerDef(def));
   KeepCluster();
-  const auto tasks = AddressesOf(def.cluster());
   TF_RETURN_IF_ERROR(hosting_.Update(def));
   if (groups_ == nullptr) return TfStatus();
   if (transport::SaysLoopback(network_.listen_host) && network_.bind.empty()) {
+    const auto tasks = AddressesOf(def.cluster());
     auto own = tasks.find(TaskOf(job_, hosting_.home_index()));
     Result<transport::ListeningPlace> place = transport::ListeningPlace();
     if (own != tasks.end()) place = WhereDataPortsAre("", own->second, tasks);
