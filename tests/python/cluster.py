@@ -156,7 +156,7 @@ class Tasks:
         with (self._folder / f"{job}-{index}.err").open("a") as error:
             out = None if job == "worker" else subprocess.DEVNULL
             task = warm.Program([self._program], self._folder, given, out, error)
-        self._running[f"{job}:{index} {self._cluster[job][index]}"] = task
+        self._running[f"{job}:{index}"] = task
         return task
 
     def read_until(self, task: warm.Program, words: str, deadline_s: float) -> list[str]:

@@ -180,20 +180,33 @@ class RemoteWorker::Greeting : public std::enable_shared_from_this<Greeting> {
     if (scout->is_over()) return;
     ways_.side->worker()->GetStatusAsync(&options_, &request_, &over_grpc_, /*fail_fast=*/false,
                                          [self = shared_from_this(), scout](const TfStatus& status) {
-                                           // It has lost its task a moment ago, and does not know yet to whom.
-                                           if (absl::IsUnavailable(status) && Clock::Real()->NowNs() < self->until_ns_)
-                                             return tensorflow::Env::Default()->SchedClosureAfter(
-                                                 kGreetingAgainUs, [self, scout] { self->Ask(scout); });
+                                           const bool is_early = Clock::Real()->NowNs() < self->until_ns_;
+                                           if (absl::IsUnavailable(status) && is_early) return self->AskWhere(scout);
                                            if (scout->Stop()) self->Greet(status);
                                          });
   }
 
+  // It has lost its task, and may not know yet to whom.
+  void AskWhere(const ScoutPtr& scout) {
+    RouteControl(ways_, [self = shared_from_this(), scout](const ChannelPtr& channel) {
+      if (channel != nullptr) {
+        if (scout->Stop()) self->GreetOver(channel);
+        return;
+      }
+      tensorflow::Env::Default()->SchedClosureAfter(kGreetingAgainUs, [self, scout] { self->Ask(scout); });
+    });
+  }
+
   void Greet(const TfStatus& over_grpc) {
     RouteControl(ways_, [self = shared_from_this(), over_grpc](const ChannelPtr& channel) {
-      if (channel == nullptr) return self->End(over_grpc, self->over_grpc_);
-      auto end = [self](const TfStatus& status) { self->End(status, self->over_wire_); };
-      (new WireCall(channel, kGetStatus, "GetStatus", nullptr, &self->over_wire_, end))->Start(self->request_);
+      if (channel != nullptr) return self->GreetOver(channel);
+      self->End(over_grpc, self->over_grpc_);
     });
+  }
+
+  void GreetOver(const ChannelPtr& channel) {
+    auto end = [self = shared_from_this()](const TfStatus& status) { self->End(status, self->over_wire_); };
+    (new WireCall(channel, kGetStatus, "GetStatus", nullptr, &over_wire_, end))->Start(request_);
   }
 
   void End(const TfStatus& status, const tensorflow::GetStatusResponse& response) {
