@@ -74,7 +74,7 @@ def test_a_dead_task_that_keeps_snapshots_is_waited_for():
     waiting = process("worker:0", STEP, operation("call", "worker:0", "ps:1", "its return", 9))
     verdict = why.judge([silent("ps:1", "dead"), waiting], 2 * S)
     assert (verdict.cause, verdict.task) == ("silent", "ps:1")
-    assert verdict.sentence.endswith("once it is started again, the steps that wait for it go on.")
+    assert verdict.sentence.endswith("once it is started again, or adopted, the steps that wait for it go on.")
     assert "worker:0 has waited 9.0 s for ps:1 to come back from its snapshot" in verdict.evidence
 
 

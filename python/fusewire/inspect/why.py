@@ -142,7 +142,7 @@ def judge(processes: Sequence[Process], longer_ns: float) -> Verdict:
         how = seeing.how(states[task])
         sentence = f"{task} {how}" + (f", and {others}." if others else ".")
         if any(wait.is_for_return and wait.peer == task for wait in waits):
-            sentence += " It keeps snapshots: once it is started again, the steps that wait for it go on."
+            sentence += " It keeps snapshots: once it is started again, or adopted, the steps that wait for it go on."
         return verdict(
             True, "silent", task, sentence, [_evidence_of(process) for process in processes if task in process.tasks]
         )
