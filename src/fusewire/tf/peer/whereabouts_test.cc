@@ -6,9 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/tf/peer/knowing_test.h"
 #include "fusewire/tf/peer/world_test.h"
 
 #include <gtest/gtest.h>
+#include <tensorflow/core/platform/notification.h>
 
 namespace fusewire::tf {
 namespace {
@@ -75,7 +77,7 @@ TEST_F(ExchangeTest, EndsWithoutThePeer) {
   EXPECT_TRUE(ours_->All().empty());
 }
 
-class ScoutTest : public ExchangeTest {
+class ScoutTest : public testing::Test {
  protected:
   ScoutPtr Begin(uint64_t after_epoch) {
     Scout::Options options;
@@ -85,36 +87,45 @@ class ScoutTest : public ExchangeTest {
     options.known = ours_;
     options.other = [this](uint64_t turn) -> ChannelPtr {
       turns_ = turn + 1;
+      if (turn == kTurnsMany) has_turned_.Notify();
       return turn % 2 == 0 ? nullptr : channel_;
     };
-    options.found = [this] { ++ends_; };
+    options.found = [this] {
+      ++ends_;
+      has_found_.Notify();
+    };
     auto scout = std::make_shared<Scout>(std::move(options));
     scout->Begin();
     return scout;
   }
-  bool AwaitEnd() {
-    return world_.RunUntilWithThreads([this] { return ends_ > 0; });
-  }
 
+  static constexpr uint64_t kTurnsMany = 5;
+  KnowingServer server_;
+  const WhereaboutsPtr ours_ = std::make_shared<Whereabouts>();
+  const ChannelPtr channel_ = server_.MakeChannel();
   std::atomic<uint64_t> turns_{0};
   std::atomic<int> ends_{0};
+  tensorflow::Notification has_turned_, has_found_;
 };
 
 TEST_F(ScoutTest, AsksOneAfterTheOtherUntilOneKnows) {
-  theirs_->Learn(Place("ps:3", 2));
+  server_.known->Learn(Place("ps:3", 2));
   const ScoutPtr scout = Begin(/*after_epoch=*/2);
-  ASSERT_TRUE(world_.RunUntilWithThreads([this] { return turns_ > 4; }));
+  has_turned_.WaitForNotification();
   EXPECT_EQ(ends_, 0);
-  theirs_->Learn(Place("ps:3", 3));
-  ASSERT_TRUE(AwaitEnd());
+  server_.known->Learn(Place("ps:3", 3));
+  has_found_.WaitForNotification();
   EXPECT_EQ(ends_, 1);
   EXPECT_FALSE(scout->Stop());
+  Whereabout found;
+  ASSERT_TRUE(ours_->Find("ps:3", &found));
+  EXPECT_EQ(found.epoch, 3u);
 }
 
 TEST_F(ScoutTest, WhatIsKnownAlreadyIsFoundAtOnce) {
   ours_->Learn(Place("ps:3", 1));
   const ScoutPtr scout = Begin(0);
-  ASSERT_TRUE(AwaitEnd());
+  has_found_.WaitForNotification();
   EXPECT_EQ(ends_, 1);
   EXPECT_EQ(turns_, 0u);
 }
@@ -122,11 +133,25 @@ TEST_F(ScoutTest, WhatIsKnownAlreadyIsFoundAtOnce) {
 TEST_F(ScoutTest, StoppedItFindsNothing) {
   const ScoutPtr stopped = Begin(0);
   EXPECT_TRUE(stopped->Stop());
-  theirs_->Learn(Place("ps:3", 1));
+  server_.known->Learn(Place("ps:3", 1));
   const ScoutPtr other = Begin(0);
-  ASSERT_TRUE(AwaitEnd());
+  has_found_.WaitForNotification();
   EXPECT_FALSE(other->Stop());
   EXPECT_EQ(ends_, 1);
+}
+
+TEST_F(ScoutTest, WhoServesATaskIsAsked) {
+  const Whereabout said{"ps:3", server_.address().ToString(), 1, 7, 4};
+  Whereabouts known;
+  EXPECT_FALSE(HasTask(server_.ours(), said, 10 * kSecondNs, known));  // it says nothing of it
+  server_.known->Learn({"ps:3", "host:1", 9, 7, 5});
+  EXPECT_FALSE(HasTask(server_.ours(), said, 10 * kSecondNs, known));  // another one has it
+  Whereabout found;
+  EXPECT_FALSE(known.Find("ps:3", &found));
+  server_.known->Learn({"ps:3", said.address, 1, 7, 6});
+  EXPECT_TRUE(HasTask(server_.ours(), said, 10 * kSecondNs, known));
+  EXPECT_TRUE(known.Find("ps:3", &found));
+  EXPECT_FALSE(HasTask(server_.ours(), {"ps:3", "nowhere", 1, 7, 6}, 10 * kSecondNs, known));
 }
 
 }  // namespace

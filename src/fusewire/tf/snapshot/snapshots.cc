@@ -212,7 +212,7 @@ void Snapshots::SayObstacle() {
 void Snapshots::Start(Collect collect, OnFenced on_fenced) {
   collect_ = std::move(collect);
   on_fenced_ = std::move(on_fenced);
-  thread_ = std::thread([this] { Work(); });
+  if (options_.every_ns > 0) thread_ = std::thread([this] { Work(); });
 }
 
 void Snapshots::Stop() {

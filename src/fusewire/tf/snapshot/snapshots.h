@@ -31,9 +31,9 @@ namespace fusewire::tf {
 class Snapshots {
  public:
   struct Options {
-    std::string folder;  // of all tasks, in one of TensorFlow's file systems
-    int64_t every_ns = 0;
-    std::string cluster;  // FUSEWIRE_CLUSTER: another cluster's snapshot is not taken
+    std::string folder;    // of all tasks, in one of TensorFlow's file systems
+    int64_t every_ns = 0;  // 0: when Write is called; for tests
+    std::string cluster;   // FUSEWIRE_CLUSTER: another cluster's snapshot is not taken
   };
   // Takes the task, makes its devices, and restores what the newest snapshot has. Or, if another server serves the
   // task: neither, and owner() says who.
@@ -70,7 +70,7 @@ class Snapshots {
   // Once: begins to write. `collect` is called by the thread until Stop.
   void Start(Collect collect, OnFenced on_fenced = nullptr);
   void Stop();
-  // One snapshot, now. For tests, and by the thread. Fails if another server has the task.
+  // One snapshot, now. By the thread, and for tests without one. Fails if another server has the task.
   TfStatus Write();
 
  private:

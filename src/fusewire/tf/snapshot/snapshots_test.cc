@@ -226,9 +226,10 @@ class SnapshotsTest : public testing::Test {
     def_.set_job_name("ps");
     def_.set_task_index(3);
   }
+  int64_t every_ns_ = 3600 * kSecondNs;
   std::unique_ptr<Snapshots> Open(const std::string& cluster = "default") {
     std::unique_ptr<Snapshots> snapshots;
-    TfStatus opened = Snapshots::Open({folder_.path(), 3600 * kSecondNs, cluster}, def_, &snapshots);
+    TfStatus opened = Snapshots::Open({folder_.path(), every_ns_, cluster}, def_, &snapshots);
     EXPECT_TRUE(opened.ok()) << opened;
     return snapshots;
   }
@@ -553,12 +554,14 @@ TEST_F(SnapshotsTest, WithAQueueThereAreNone) {
   snapshots->Start(nullptr);
   const int64_t deadline_ns = Clock::Real()->NowNs() + 10 * kSecondNs;
   while (Files() > 0 && Clock::Real()->NowNs() < deadline_ns) std::this_thread::yield();
+  snapshots->Stop();
   EXPECT_EQ(Files(), 0u);  // a restart is as without snapshots
   Write(snapshots.get());
   EXPECT_FALSE(fs::exists(File(3, ".manifest")));
 }
 
 TEST_F(SnapshotsTest, TheRunsThatHaveEndedComeBackToo) {
+  every_ns_ = 0;  // when the test says
   auto snapshots = Open();
   snapshots->Learn(GraphOf({"rows"}), true);
   Set(snapshots.get(), "rows", 1);
