@@ -253,7 +253,6 @@ run_plugin_sanitized() {
     filter='-FusedAnswer.*:Keys.OfMany*:StarGrouping.OfAnyGraph*:IncomingValues.Never*:Parsers.*:TensorTravels.*'
     filter+=':StarPart.ResultsHave*:ShelfTest.WhoLetsGo*'
     filter+=':ServerTest.*:SessionTest.*:HostingTest.*:ServerSnapshotsTest.*'  # gRPC's threads and TensorFlow's whole
-    filter+=':PeerTest.OneThatOthersHaveFound*'          # a thread of a scout enters a world that has one
   fi
   await_build "$phase" || return 0
   begin_build_of_next "$2" "$phase"

@@ -189,7 +189,8 @@ Status DecodeWhereabouts(ConstBytes in, std::vector<Whereabout>* known) {
       return Status::Invalid("the place of a task has a name or an address of more than 1 KiB");
     one.task = task.ToString();
     one.address = address.ToString();
-    if (!transport::Address::Parse(one.address).ok())
+    Result<transport::Address> parsed = transport::Address::Parse(one.address);
+    if (!parsed.ok() || parsed.value().port == 0)
       return Status::Invalid("the place of a task is no address of the form host:port");
     known->push_back(std::move(one));
   }

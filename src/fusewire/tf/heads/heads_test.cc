@@ -98,8 +98,8 @@ TEST(Heads, PlacesOfTasksAreReadAsTheyAreWritten) {
   std::vector<Whereabout> read;
   EXPECT_TRUE(DecodeWhereabouts(ConstBytes(EncodeWhereabouts({})), &read).ok());
   EXPECT_TRUE(read.empty());
-  for (const Whereabout& wrong :
-       {Whereabout{"ps:3", "nowhere", 1, 2, 3}, Whereabout{std::string(2000, 'p'), "a:1", 1, 2, 3}})
+  for (const Whereabout& wrong : {Whereabout{"ps:3", "nowhere", 1, 2, 3}, Whereabout{"ps:3", "a:0", 1, 2, 3},
+                                  Whereabout{std::string(2000, 'p'), "a:1", 1, 2, 3}})
     EXPECT_FALSE(DecodeWhereabouts(ConstBytes(EncodeWhereabouts({wrong})), &read).ok());
   EXPECT_FALSE(
       DecodeWhereabouts(ConstBytes(EncodeWhereabouts(std::vector<Whereabout>(kWhereaboutsMax + 1, said[0]))), &read)

@@ -16,8 +16,10 @@ namespace fusewire::tf {
 
 class KnowingServer {
  public:
-  KnowingServer() : theirs_(StartTask("ps", 1)), ours_(StartTask("worker", 2)) {
-    std::vector<rpc::Method> methods;
+  // It has this incarnation, and these methods too.
+  static constexpr uint64_t kIncarnation = 1;
+  explicit KnowingServer(std::vector<rpc::Method> methods = {})
+      : theirs_(StartTask("ps", kIncarnation)), ours_(StartTask("worker", 2)) {
     methods.push_back(ExchangeMethod(known));
     auto opened = rpc::Server::Open(*theirs_, {"127.0.0.1", 0}, std::move(methods));
     EXPECT_TRUE(opened.ok()) << opened.status().ToString();

@@ -272,7 +272,7 @@ void Peer::AwaitReturn(const SidePtr& side, int64_t deadline_ns) {
     auto found = [peer = shared_from_this(), side, options = awaited->options] {
       options->StartCancel();
       PortWords words;
-      FUSEWIRE_CHECK(peer->IsFoundElsewhere(&words));
+      if (!peer->IsFoundElsewhere(&words)) return peer->Ask(side, nullptr);
       peer->Answered(side, TfStatus(), /*has_plugin=*/true, words);
     };
     awaited->scout = Seek(kReturnPauseUs, options_.other, std::move(found));
@@ -386,8 +386,12 @@ void Peer::Answered(const SidePtr& side, const TfStatus& status, bool has_plugin
   ChannelPtr channel = MakeChannel(words);
   retelling_->Say(words.epoch != 0 ? OverWire(channel) : OverGrpc(side),
                   [peer = shared_from_this(), words, channel](const TfStatus& told) {
-                    if (told.ok())
+                    if (told.ok()) {
                       LOG(INFO) << "fusewire: " << ShortTask(peer->options_.target) << " is back with what it had";
+                    } else {
+                      MutexLock lock(peer->mutex_);  // it is not looked for there again
+                      peer->last_.epoch = std::max(peer->last_.epoch, words.epoch);
+                    }
                     peer->Settle(told, true, words, channel);
                   });
 }

@@ -2,6 +2,7 @@
 // Tests: peer/retelling.cc.
 #include "fusewire/tf/peer/peer.h"
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,10 +11,12 @@
 #include "fusewire/base/log.h"
 #include "fusewire/tf/bridge/threads_test.h"
 #include "fusewire/tf/peer/grpc_test.h"
+#include "fusewire/tf/peer/knowing_test.h"
 #include "fusewire/tf/peer/world_test.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <tensorflow/core/platform/notification.h>
 
 namespace fusewire::tf {
 namespace {
@@ -34,7 +37,6 @@ class PeerTest : public testing::Test {
     options.recovery_ns = recovery_ns_;
     options.must_encrypt = must_encrypt;
     options.known = known_;
-    options.other = [](uint64_t) { return ChannelPtr(); };  // what others say comes from the test
     return std::make_shared<Peer>(is_grpc_only ? nullptr : world_.worker.get(), std::move(options));
   }
   void Route(const PeerPtr& peer, Routing* routing) {
@@ -71,7 +73,6 @@ class PeerTest : public testing::Test {
     words.epoch = epoch;
     grpc_.Answer(words);
     routing.channel->ReportStatus(Status::Unavailable("the pipe broke"));
-    lost_ = routing.channel;
     return peer;
   }
 
@@ -97,7 +98,6 @@ class PeerTest : public testing::Test {
 
   static constexpr uint64_t kLost = 90;  // the incarnation of one that is gone
   DataWorld world_;
-  ChannelPtr lost_;  // the last one that was
   const WhereaboutsPtr known_ = std::make_shared<Whereabouts>();
   int64_t recovery_ns_ = 0;
   // shared_ptr: as sessions hold it.
@@ -319,25 +319,6 @@ TEST_F(PeerTest, TheWaitForItsReturnHasAnEnd) {
   EXPECT_NE(second.channel, nullptr);
 }
 
-TEST_F(PeerTest, OneThatOthersHaveFoundIsToldOverTheWire) {
-  PeerPtr peer = MakeLostPeer(7, /*epoch=*/1);
-  Routing routing;
-  Route(peer, &routing);
-  ASSERT_EQ(grpc_.awaiting.size(), 1u);
-  known_->Learn(Taken(7, 2));
-  AnswerSession();
-  ASSERT_TRUE(world_.RunUntilWithThreads([&routing] { return routing.ends > 0; }));
-  ASSERT_NE(routing.channel, nullptr) << routing.status;
-  EXPECT_EQ(routing.channel->address().ToString(), "ps:5555");
-  EXPECT_EQ(peer->epoch(), 2u);
-  EXPECT_TRUE(lost_->losses().is_superseded);
-  EXPECT_FALSE(routing.channel->losses().is_superseded);
-  EXPECT_TRUE(grpc_.sessions.empty());
-  grpc_.AnswerStatus(TfStatus());  // the call over gRPC ends later, and changes nothing
-  EXPECT_TRUE(grpc_.asked.empty());
-  EXPECT_EQ(routing.ends, 1);
-}
-
 TEST_F(PeerTest, ALateAnswerOfTheOldOneIsNotTaken) {
   PeerPtr peer = MakeLostPeer(7, 1);
   Routing routing;
@@ -495,6 +476,107 @@ TEST_F(PeerTest, AnAnswerMayComeAfterAllInterestInIt) {
   grpc_.Answer(Words());
   EXPECT_NE(routing.channel, nullptr);
   EXPECT_EQ(cache_->lent(), 0);
+}
+
+// A task that another process has taken over: a server on this machine, as a scout looks from a thread of its own.
+class SuccessorTest : public testing::Test {
+ protected:
+  SuccessorTest() {
+    Peer::Options options;
+    options.target = kPeerTask;
+    options.address = "127.0.0.1:2222";
+    options.recovery_ns = 30 * kSecondNs;
+    options.known = known_;
+    options.other = [](uint64_t) { return ChannelPtr(); };  // what others say comes from the test
+    peer_ = std::make_shared<Peer>(&server_.ours(), std::move(options));
+    tensorflow::CreateWorkerSessionRequest session;
+    session.set_session_handle("one");
+    peer_->KeepSession(session, side_);
+    peer_->Route(side_, [this](const TfStatus&, ChannelPtr channel) { lost_ = std::move(channel); });
+    grpc_.Answer(Words(/*incarnation=*/90, /*epoch=*/1));
+    lost_->ReportStatus(Status::Unavailable("the pipe broke"));
+  }
+  static rpc::Method AnswerSessions(std::atomic<int>* sessions) {
+    return {kCreateWorkerSession, "sessions",
+            [sessions](const rpc::Request&, rpc::Reply reply) {
+              ++*sessions;
+              std::string said;
+              AppendTfStatus(TfStatus(), &said);
+              reply.Send(Status::Ok(), ConstBytes(said));
+            },
+            nullptr};
+  }
+  static std::vector<rpc::Method> Methods(std::atomic<int>* sessions) {
+    std::vector<rpc::Method> methods;
+    methods.push_back(AnswerSessions(sessions));
+    return methods;
+  }
+  PortWords Words(uint64_t incarnation, uint64_t epoch) const {
+    PortWords words;
+    words.port = server_.address().port;
+    words.incarnation = incarnation;
+    words.state = 7;
+    words.epoch = epoch;
+    return words;
+  }
+  Whereabout Taken(const std::string& address, uint64_t epoch) const {
+    return {"ps:0", address, KnowingServer::kIncarnation, 7, epoch};
+  }
+  struct Routing {
+    TfStatus status;
+    ChannelPtr channel;
+    tensorflow::Notification end;
+  };
+  void Route(Routing* routing) {
+    peer_->Route(side_, [routing](const TfStatus& status, ChannelPtr channel) {
+      routing->status = status;
+      routing->channel = std::move(channel);
+      routing->end.Notify();
+    });
+  }
+
+  std::atomic<int> sessions_{0};
+  KnowingServer server_{Methods(&sessions_)};
+  const WhereaboutsPtr known_ = std::make_shared<Whereabouts>();
+  // shared_ptr: as sessions hold it.
+  std::shared_ptr<FakeCache> cache_ = std::make_shared<FakeCache>(kPeerTask);
+  FakeWorker& grpc_ = cache_->worker();
+  SidePtr side_ = std::make_shared<GrpcSide>(cache_, kPeerTask);
+  PeerPtr peer_;
+  ChannelPtr lost_;
+};
+
+TEST_F(SuccessorTest, OneThatOthersHaveFoundIsToldOverTheWire) {
+  Routing routing;
+  Route(&routing);
+  ASSERT_EQ(grpc_.awaiting.size(), 1u);
+  known_->Learn(Taken(server_.address().ToString(), 2));
+  routing.end.WaitForNotification();
+  ASSERT_NE(routing.channel, nullptr) << routing.status;
+  EXPECT_EQ(routing.channel->address().ToString(), server_.address().ToString());
+  EXPECT_EQ(peer_->epoch(), 2u);
+  EXPECT_TRUE(lost_->losses().is_superseded);
+  EXPECT_FALSE(routing.channel->losses().is_superseded);
+  EXPECT_EQ(sessions_, 1);
+  EXPECT_TRUE(grpc_.sessions.empty());
+  grpc_.AnswerStatus(TfStatus());  // the call over gRPC ends later, and changes nothing
+  EXPECT_TRUE(grpc_.asked.empty());
+}
+
+TEST_F(SuccessorTest, OneThatIsNotWhereOthersSaidIsAskedForAgain) {
+  Routing first, second;
+  known_->Learn(Taken("127.0.0.1:1", 2));  // nobody listens there
+  Route(&first);
+  first.end.WaitForNotification();
+  EXPECT_TRUE(absl::IsUnavailable(first.status)) << first.status;
+  EXPECT_EQ(sessions_, 0);
+  Route(&second);
+  ASSERT_EQ(grpc_.asked.size(), 1u);
+  grpc_.Answer(Words(KnowingServer::kIncarnation, 3));
+  second.end.WaitForNotification();
+  ASSERT_NE(second.channel, nullptr) << second.status;
+  EXPECT_EQ(peer_->epoch(), 3u);
+  EXPECT_EQ(sessions_, 1);
 }
 
 class SearchTest : public testing::Test {
