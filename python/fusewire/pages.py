@@ -27,6 +27,7 @@ PAGES = {
     "protocol": "problems/no-plug-in.md#no-such-protocol",
     "chief": "elastic.md#the-chief-joins-a-living-job",
     "hosting": "elastic.md#many-tasks-in-few-processes",
+    "orders": "elastic.md#orders",
     "cluster": "network.md#check-a-running-cluster",
     "setting": "settings.md#the-table",
     "no task": "seeing.md#no-task-is-found",

@@ -69,12 +69,14 @@ def test_a_living_process_takes_over_what_a_dead_one_had(training, tmp_path, pro
     cluster.read_until(worker, "DONE", 60)
 
 
-def test_one_that_stood_still_serves_no_more(training, tmp_path):  # noqa: F811
+def test_one_that_stood_still_serves_no_more(training, tmp_path, fusewire_command):  # noqa: F811
     cluster, servers, worker = training("star_server", FUSEWIRE_SECRET=SECRET, FUSEWIRE_PEER_TIMEOUT="3")
     follow(cluster, worker)
     time.sleep(3 * EVERY_S)
     servers[1].send_signal(signal.SIGSTOP)
-    order(cluster, 0, "adopt ps:1")
+    words = ["adopt", "ps:1", "--by", "ps:0", "--cluster", cluster.address("ps", 0)]
+    said = fusewire_command(*words, FUSEWIRE_SECRET=SECRET).ok()
+    assert "ps:1 is served by the process of ps:0, at " in said
     for _, ps, _, _ in follow(cluster, worker):
         assert int(ps) == 1
     servers[1].send_signal(signal.SIGCONT)
@@ -85,7 +87,7 @@ def test_one_that_stood_still_serves_no_more(training, tmp_path):  # noqa: F811
     cluster.read_until(worker, "DONE", 60)
 
 
-def test_what_is_not_to_be_done_is_said(training):  # noqa: F811
+def test_what_is_not_to_be_done_is_said(training, fusewire_command):  # noqa: F811
     cluster, _, worker = training("star_server", FUSEWIRE_SECRET=SECRET)
     follow(cluster, worker)
     for words, why in (
@@ -99,4 +101,17 @@ def test_what_is_not_to_be_done_is_said(training):  # noqa: F811
             order(cluster, 0, words)
     with pytest.raises(inquiry.OrderError, match="the proof is wrong"):
         order(cluster, 0, "adopt ps:1", "another secret of the tests")
+    follow(cluster, worker)
+    # The command.
+    words = ["adopt", "ps:1", "--by", "ps:0", "--cluster", cluster.address("ps", 0)]
+    for given, secret, why in (
+        (words, SECRET, "serves it"),
+        (words, "", "orders need the cluster's secret"),
+        ([*words[:3], "ps:5", *words[4:]], SECRET, "has no task ps:5"),
+        ([*words[:5], "127.0.0.1:1"], SECRET, "no task answers that knows where ps:0 is"),
+        (["adopt", "ps", *words[2:]], SECRET, "'ps' is no task"),
+    ):
+        done = fusewire_command(*given, FUSEWIRE_SECRET=secret)
+        assert done.status != 0, given
+        assert why in done.error
     follow(cluster, worker)
