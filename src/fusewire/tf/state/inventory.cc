@@ -5,6 +5,48 @@
 
 namespace fusewire::tf {
 
+template <class Index>
+void WriteMarks::MarkRows(const tensorflow::Tensor& indices, Bits* bits) {
+  const auto flat = indices.flat<Index>();
+  for (int64_t i = 0; i < flat.size(); ++i) {
+    const uint64_t row = static_cast<uint64_t>(flat(i));
+    // Its kernel has refused it, or will.
+    if (row >= bits->rows) return Whole();
+    // Without a look at the bit first: it could be the old one, which the copier takes while our write is on its way.
+    bits->words[row / 64].fetch_or(uint64_t{1} << row % 64, std::memory_order_acq_rel);
+  }
+}
+
+void WriteMarks::Rows(const tensorflow::Tensor& indices) {
+  Bits* bits = bits_.load(std::memory_order_acquire);
+  if (bits == nullptr) return Whole();
+  if (indices.dtype() == tensorflow::DT_INT32) return MarkRows<int32_t>(indices, bits);
+  if (indices.dtype() == tensorflow::DT_INT64) return MarkRows<int64_t>(indices, bits);
+  Whole();
+}
+
+WriteMarks::Taken WriteMarks::Take() {
+  Taken taken;
+  taken.is_whole = is_whole_.exchange(false, std::memory_order_acq_rel);
+  if (is_always_whole_.load(std::memory_order_acquire)) taken.is_whole = true;
+  if (kept_ == nullptr) return taken;
+  for (size_t word = 0; word < kept_->words.size(); ++word) {
+    if (kept_->words[word].load(std::memory_order_relaxed) == 0) continue;
+    const uint64_t bits = kept_->words[word].exchange(0, std::memory_order_acq_rel);
+    for (uint64_t bit = 0; bit < 64 && !taken.is_whole; ++bit) {
+      if ((bits >> bit & 1) != 0) taken.rows.push_back(64 * word + bit);
+    }
+  }
+  return taken;
+}
+
+void WriteMarks::SetRows(uint64_t rows) {
+  if (kept_ != nullptr && kept_->rows != rows) AlwaysWhole();
+  if (kept_ != nullptr) return;
+  kept_ = std::make_unique<Bits>(rows);
+  bits_.store(kept_.get(), std::memory_order_release);
+}
+
 bool Inventory::Learn(const tensorflow::GraphDef& graph, bool is_marked) {
   Findings found = FindHoldings(graph);
   if (!found.obstacle.empty()) return SetObstacle(found.obstacle);

@@ -1,5 +1,4 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Tests: state/marks.cc
 #include "fusewire/tf/star/serve/writes.h"
 
 #include <memory>
