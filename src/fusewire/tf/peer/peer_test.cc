@@ -16,7 +16,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <tensorflow/core/platform/notification.h>
 
 namespace fusewire::tf {
 namespace {
@@ -525,13 +524,13 @@ class SuccessorTest : public testing::Test {
   struct Routing {
     TfStatus status;
     ChannelPtr channel;
-    tensorflow::Notification end;
+    Ends end;
   };
   void Route(Routing* routing) {
     peer_->Route(side_, [routing](const TfStatus& status, ChannelPtr channel) {
       routing->status = status;
       routing->channel = std::move(channel);
-      routing->end.Notify();
+      routing->end.Add();
     });
   }
 
@@ -551,7 +550,7 @@ TEST_F(SuccessorTest, OneThatOthersHaveFoundIsToldOverTheWire) {
   Route(&routing);
   ASSERT_EQ(grpc_.awaiting.size(), 1u);
   known_->Learn(Taken(server_.address().ToString(), 2));
-  routing.end.WaitForNotification();
+  ASSERT_TRUE(routing.end.Await(1));
   ASSERT_NE(routing.channel, nullptr) << routing.status;
   EXPECT_EQ(routing.channel->address().ToString(), server_.address().ToString());
   EXPECT_EQ(peer_->epoch(), 2u);
@@ -567,13 +566,13 @@ TEST_F(SuccessorTest, OneThatIsNotWhereOthersSaidIsAskedForAgain) {
   Routing first, second;
   known_->Learn(Taken("127.0.0.1:1", 2));  // nobody listens there
   Route(&first);
-  first.end.WaitForNotification();
+  ASSERT_TRUE(first.end.Await(1));
   EXPECT_TRUE(absl::IsUnavailable(first.status)) << first.status;
   EXPECT_EQ(sessions_, 0);
   Route(&second);
   ASSERT_EQ(grpc_.asked.size(), 1u);
   grpc_.Answer(Words(KnowingServer::kIncarnation, 3));
-  second.end.WaitForNotification();
+  ASSERT_TRUE(second.end.Await(1));
   ASSERT_NE(second.channel, nullptr) << second.status;
   EXPECT_EQ(peer_->epoch(), 3u);
   EXPECT_EQ(sessions_, 1);

@@ -1,16 +1,15 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/peer/whereabouts.h"
 
-#include <atomic>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "fusewire/tf/bridge/threads_test.h"
 #include "fusewire/tf/peer/knowing_test.h"
 #include "fusewire/tf/peer/world_test.h"
 
 #include <gtest/gtest.h>
-#include <tensorflow/core/platform/notification.h>
 
 namespace fusewire::tf {
 namespace {
@@ -86,36 +85,29 @@ class ScoutTest : public testing::Test {
     options.every_us = 1000;
     options.known = ours_;
     options.other = [this](uint64_t turn) -> ChannelPtr {
-      turns_ = turn + 1;
-      if (turn == kTurnsMany) has_turned_.Notify();
+      turns_.Add();
       return turn % 2 == 0 ? nullptr : channel_;
     };
-    options.found = [this] {
-      ++ends_;
-      has_found_.Notify();
-    };
+    options.found = [this] { ends_.Add(); };
     auto scout = std::make_shared<Scout>(std::move(options));
     scout->Begin();
     return scout;
   }
 
-  static constexpr uint64_t kTurnsMany = 5;
   KnowingServer server_;
   const WhereaboutsPtr ours_ = std::make_shared<Whereabouts>();
   const ChannelPtr channel_ = server_.MakeChannel();
-  std::atomic<uint64_t> turns_{0};
-  std::atomic<int> ends_{0};
-  tensorflow::Notification has_turned_, has_found_;
+  Ends turns_, ends_;
 };
 
 TEST_F(ScoutTest, AsksOneAfterTheOtherUntilOneKnows) {
   server_.known->Learn(Place("ps:3", 2));
   const ScoutPtr scout = Begin(/*after_epoch=*/2);
-  has_turned_.WaitForNotification();
-  EXPECT_EQ(ends_, 0);
+  ASSERT_TRUE(turns_.Await(5));
+  EXPECT_EQ(ends_.count(), 0);
   server_.known->Learn(Place("ps:3", 3));
-  has_found_.WaitForNotification();
-  EXPECT_EQ(ends_, 1);
+  ASSERT_TRUE(ends_.Await(1));
+  EXPECT_EQ(ends_.count(), 1);
   EXPECT_FALSE(scout->Stop());
   Whereabout found;
   ASSERT_TRUE(ours_->Find("ps:3", &found));
@@ -125,9 +117,9 @@ TEST_F(ScoutTest, AsksOneAfterTheOtherUntilOneKnows) {
 TEST_F(ScoutTest, WhatIsKnownAlreadyIsFoundAtOnce) {
   ours_->Learn(Place("ps:3", 1));
   const ScoutPtr scout = Begin(0);
-  has_found_.WaitForNotification();
-  EXPECT_EQ(ends_, 1);
-  EXPECT_EQ(turns_, 0u);
+  ASSERT_TRUE(ends_.Await(1));
+  EXPECT_EQ(ends_.count(), 1);
+  EXPECT_EQ(turns_.count(), 0);
 }
 
 TEST_F(ScoutTest, StoppedItFindsNothing) {
@@ -135,9 +127,9 @@ TEST_F(ScoutTest, StoppedItFindsNothing) {
   EXPECT_TRUE(stopped->Stop());
   server_.known->Learn(Place("ps:3", 1));
   const ScoutPtr other = Begin(0);
-  has_found_.WaitForNotification();
+  ASSERT_TRUE(ends_.Await(1));
   EXPECT_FALSE(other->Stop());
-  EXPECT_EQ(ends_, 1);
+  EXPECT_EQ(ends_.count(), 1);
 }
 
 TEST_F(ScoutTest, WhoServesATaskIsAsked) {

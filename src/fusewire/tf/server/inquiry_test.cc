@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fusewire/observe/watch.h"
+#include "fusewire/tf/bridge/threads_test.h"
 #include "fusewire/tf/peer/grpc_test.h"
 #include "fusewire/tf/peer/world_test.h"
 
@@ -14,7 +15,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tensorflow/core/platform/env.h>
-#include <tensorflow/core/platform/notification.h>
 
 namespace fusewire::tf {
 namespace {
@@ -100,9 +100,9 @@ class InquiryTest : public testing::Test {
   std::string AwaitAnswer(const std::string& text) {
     const tensorflow::LoggingRequest request = RequestOf(text);
     tensorflow::LoggingResponse response;
-    tensorflow::Notification come;
-    inquiries_->Answer(request, &response, [&come](const TfStatus&) { come.Notify(); });
-    come.WaitForNotification();
+    Ends come;
+    inquiries_->Answer(request, &response, [&come](const TfStatus&) { come.Add(); });
+    EXPECT_TRUE(come.Await(1));
     return response.step(0).step_stats().dev_stats(0).device();
   }
   void SayDataPort(uint16_t port) {

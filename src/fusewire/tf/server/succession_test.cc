@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/tf/bridge/threads_test.h"
 #include "fusewire/tf/peer/grpc_test.h"
 #include "fusewire/tf/peer/knowing_test.h"
 #include "fusewire/tf/peer/world_test.h"
 
 #include <gtest/gtest.h>
-#include <tensorflow/core/platform/notification.h>
 
 namespace fusewire::tf {
 namespace {
@@ -58,17 +58,17 @@ TEST_F(SuccessionTest, WithoutAnEpochNobodyIsTold) {
 
 TEST_F(SuccessionTest, WhoHasLostItsTaskSaysWhereItIsOnceAnotherKnows) {
   succession_.Serve(Place(4));
-  tensorflow::Notification has_said;
+  Ends says;
   PortWords said;
   succession_.Yield(
       5, [this] { return std::vector<Ways>{ways_}; },
       [&](const PortWords& words) {
         said = words;
-        has_said.Notify();
+        says.Add();
       });
-  EXPECT_FALSE(has_said.HasBeenNotified());
+  EXPECT_EQ(says.count(), 0);
   server_.known->Learn({"ps:3", "other:99", 10, 7, 5});
-  has_said.WaitForNotification();
+  ASSERT_TRUE(says.Await(1));
   EXPECT_EQ(said.epoch, 5u);
   EXPECT_EQ(said.port, 99);
   EXPECT_EQ(said.advertised, "other");
