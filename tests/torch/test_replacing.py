@@ -65,12 +65,15 @@ def said_by(path: pathlib.Path, text: str, *arguments: str, over_fusewire: bool 
 
 
 def started(path: pathlib.Path, *words: str, **more: str) -> list[str]:
-    interface = "none0" if "fusewire.torch" in words or "FUSEWIRE_TORCH_REPLACES" in more else "lo"
+    is_ours = "fusewire.torch" in words or "FUSEWIRE_TORCH_REPLACES" in more
+    interface = "none0" if is_ours else "lo"
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": interface, **more}
     done = subprocess.run(
         [sys.executable, *words], env=environment, cwd=path, capture_output=True, text=True, timeout=100, check=False
     )
-    assert done.returncode == 0, done.stdout + done.stderr[-6000:]
+    # PyTorch's gloo may abort at a process's exit on a busy machine, after all has been said.
+    is_gloos_own = not is_ours and "terminate called without an active exception" in done.stderr
+    assert done.returncode == 0 or is_gloos_own, done.stdout + done.stderr[-6000:]
     return sorted(line.removeprefix("said ") for line in done.stdout.splitlines() if line.startswith("said "))
 
 
