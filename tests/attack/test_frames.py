@@ -32,7 +32,7 @@ GOOD = [
     frames.encode_json(
         frames.OFFER,
         0,
-        {"rank": 1, "size": 2, "address": "::1", "dialled": "::1", "port": 7, "nonce": "0", "proof": ""},
+        {"rank": 1, "size": 2, "address": "::1", "dialled": "::1", "ports": [7, 8], "nonce": "0", "proof": ""},
     ),
     frames.encode_json(frames.WELCOME, 0, {"progress": True, "silence_s": 60.0, "proof": ""}),
     frames.encode_json(frames.REFUSED, 0, {"why": "because"}),

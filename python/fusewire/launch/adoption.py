@@ -7,7 +7,6 @@ The orders go out at the same time, from threads of their own: the launcher goes
 import concurrent.futures
 import contextlib
 import dataclasses
-import json
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -23,7 +22,6 @@ AT_ONCE = 8
 class Process(Protocol):
     """One that the launcher has started."""
 
-    index: int
     environment: Mapping[str, str]
 
 
@@ -44,11 +42,6 @@ def hosted_by(job: str, index: int, environment: Mapping[str, str]) -> list[str]
     if job != "ps":
         return []
     return environment.get(settings.TASKS, "").split(",") if environment.get(settings.TASKS) else [f"ps:{index}"]
-
-
-def address_of(process: Process) -> str:
-    address: str = json.loads(process.environment["TF_CONFIG"])["cluster"]["ps"][process.index]
-    return address
 
 
 Task = TypeVar("Task", bound=Process)

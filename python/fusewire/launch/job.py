@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from fusewire.cli import FAILURE
-from fusewire.launch.adoption import Adoption, Order, address_of, hosted_by
+from fusewire.launch.adoption import Adoption, Order, hosted_by
 from fusewire.launch.live import Live
 from fusewire.launch.loop import Loop, signal_name
 from fusewire.launch.output import COLOURS, LastLines, Lines, Log, Screen
@@ -105,11 +105,14 @@ class Here:
 class Task:
     """One task of the job, as far as the launcher knows it."""
 
-    def __init__(self, job: str, index: int, alone: bool, place: Place, environment: Mapping[str, str]):
+    def __init__(
+        self, job: str, index: int, alone: bool, place: Place, environment: Mapping[str, str], address: str = ""
+    ):
         self.name = job if alone else f"{job}:{index}"
         self.job = job
         self.place = place
         self.environment = environment
+        self.address = address  # of a parameter server, in the cluster
         self.serves = job == "ps"
         self.index = index
         self.last_lines = LastLines()
@@ -195,7 +198,8 @@ def tasks_of(
     environment has beside its own variables."""
     environments = plan.environments(addresses)
     return [
-        Task(job, index, plan.is_alone(job), place, {**others, **its})
+        # Parameter servers are the first tasks of a cluster.
+        Task(job, index, plan.is_alone(job), place, {**others, **its}, addresses[index] if job == "ps" else "")
         for (job, index), place, others, its in zip(plan.tasks(), places, shared, environments, strict=True)
     ]
 
@@ -339,7 +343,7 @@ class Job:
         for name in task.hosts:
             by = min(loads, key=lambda one: (loads[one], one.index))
             loads[by] += 1
-            orders.append(Order(by.name, address_of(by), f"adopt {name}"))
+            orders.append(Order(by.name, by.address, f"adopt {name}"))
         self._screen.fail(f"{task.name} failed: {task.how_it_ended()}; {', '.join(map(str, orders))}")
         adoption = Adoption(task, {one.name: one for one in living}, orders)
         self._adoptions.append(adoption)
