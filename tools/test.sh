@@ -254,6 +254,8 @@ run_plugin_sanitized() {
     filter+=':StarPart.ResultsHave*:ShelfTest.WhoLetsGo*'
     filter+=':ServerTest.*:SessionTest.*:HostingTest.*:ServerSnapshotsTest.*'  # gRPC's threads and TensorFlow's whole
   fi
+  # TensorFlow leaks what a server has prepared whose port is taken.
+  [ "$phase" = tf-tsan ] || filter='-HostingTest.*'
   await_build "$phase" || return 0
   begin_build_of_next "$2" "$phase"
   start=$SECONDS

@@ -21,6 +21,7 @@ namespace {
 struct ServedTasks {
   Mutex mutex;
   std::set<std::string> names FUSEWIRE_GUARDED_BY(mutex);
+  std::vector<Server*> kept FUSEWIRE_GUARDED_BY(mutex);
 };
 
 ServedTasks& AllServedTasks() {
@@ -29,6 +30,12 @@ ServedTasks& AllServedTasks() {
 }
 
 }  // namespace
+
+void KeepServer(Server* server) {
+  ServedTasks& served = AllServedTasks();
+  MutexLock lock(served.mutex);
+  served.kept.push_back(server);
+}
 
 TfStatus NotHosted(const Status& status) {
   const TfStatus told = ToTf(status);

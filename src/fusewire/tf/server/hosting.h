@@ -23,6 +23,9 @@ TfStatus NotHosted(const Status& status);
 
 class Server;
 
+// Until the process ends.
+void KeepServer(Server* server);
+
 // A server's place in its process, beside the other tasks there.
 class Hosting {
  public:

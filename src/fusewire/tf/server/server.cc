@@ -132,7 +132,7 @@ TfStatus Server::Make(const tensorflow::ServerDef& def, const tensorflow::Server
   TfStatus made = server->hosting_.Make(def, others.value());
   if (!made.ok()) {
     server->hosting_.End();
-    (void)server.release();  // as MakeOne
+    KeepServer(server.release());  // as MakeOne
     return made;
   }
   *out = std::move(server);
@@ -145,7 +145,7 @@ TfStatus Server::MakeOne(std::unique_ptr<Server>* server, const tensorflow::Serv
   (*server)->hosting_.End();
   // gRPC aborts the process when a server is destroyed that was set up but never started. And the base class uses our
   // devices until its end.
-  if ((*server)->service_ != nullptr || (*server)->snapshots_ != nullptr) (void)server->release();
+  if ((*server)->service_ != nullptr || (*server)->snapshots_ != nullptr) KeepServer(server->release());
   return prepared;
 }
 
@@ -180,6 +180,7 @@ TfStatus Server::Host(const tensorflow::ServerDef& def, int task_index, GrpcPort
                                  task, ", which is at ", address, " in the cluster: ", made.message(), kSeeHosting));
   }
   *out = server.release();
+  KeepServer(*out);
   return TfStatus();
 }
 
