@@ -173,8 +173,8 @@ FewGrpcThreads::~FewGrpcThreads() {
 }
 
 void FewGrpcThreads::Keep() {
-  static const auto* const kept = new FewGrpcThreads;
-  (void)kept;
+  SetIfUnset(kQueues);
+  SetIfUnset(kThreads);
 }
 
 void CopyEagerTensorsOverTheDataPort() {
