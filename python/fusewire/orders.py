@@ -58,7 +58,7 @@ def run_adopt(options: argparse.Namespace) -> int:
         print(with_page(f"fusewire adopt: {missing}. Fix: {plugin.pip()} install grpcio", PAGE), file=sys.stderr)
         return 1
     try:
-        print(give(f"adopt {options.task}", address_of(options.by, addresses), secret))
+        print(inquiry.give_order(address_of(options.by, addresses), f"adopt {options.task}", secret))
     except (inquiry.OrderError, inquiry.NoAnswerError) as error:
         print(f"fusewire adopt: {error}", file=sys.stderr)
         return 1
@@ -79,9 +79,3 @@ def address_of(name: str, addresses: list[str]) -> str:
             return str(members[name])
         raise inquiry.NoAnswerError("unknown", f"the cluster of {address} has no task {name}: {', '.join(members)}")
     raise inquiry.NoAnswerError("silent", f"no task answers that knows where {name} is; {why}")
-
-
-def give(words: str, address: str, secret: str) -> str:
-    """What was done. Raises OrderError or NoAnswerError."""
-    with contextlib.closing(inquiry.Task(address)) as asked:
-        return asked.order(address, words, secret)

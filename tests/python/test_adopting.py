@@ -26,11 +26,7 @@ done()
 
 
 def order(cluster, task: int, words: str, secret: str = SECRET) -> str:
-    asked = inquiry.Task(cluster.address("ps", task))
-    try:
-        return asked.order(cluster.address("ps", task), words, secret)
-    finally:
-        asked.close()
+    return inquiry.give_order(cluster.address("ps", task), words, secret)
 
 
 def visit(cluster, tmp_path) -> None:

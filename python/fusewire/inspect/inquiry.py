@@ -136,6 +136,12 @@ class Task:
             raise NoAnswerError("stranger", f"what listens there is no TensorFlow server: {details}") from error
 
 
+def give_order(address: str, words: str, secret: str) -> str:
+    """As Task.order, over a connection of its own."""
+    with contextlib.closing(Task(address)) as asked:
+        return asked.order(address, words, secret)
+
+
 def _varint(number: int) -> bytes:
     out = bytearray()
     while number >= 0x80:

@@ -5,7 +5,6 @@ The orders go out at the same time, from threads of their own: the launcher goes
 """
 
 import concurrent.futures
-import contextlib
 import dataclasses
 import os
 import threading
@@ -31,10 +30,10 @@ class Order:
 
     by: str
     address: str
-    words: str  # "adopt ps:3"
+    task: str  # to adopt: "ps:3"
 
     def __str__(self) -> str:
-        return f"{self.by} is to {self.words}"
+        return f"{self.by} is to adopt {self.task}"
 
 
 def hosted_by(job: str, index: int, environment: Mapping[str, str]) -> list[str]:
@@ -76,7 +75,6 @@ class Adoption(Generic[Task]):
 
     def _obey(self, order: Order) -> tuple[bool, str]:
         try:
-            with contextlib.closing(inquiry.Task(order.address)) as task:
-                return True, task.order(order.address, order.words, self._secret)
+            return True, inquiry.give_order(order.address, f"adopt {order.task}", self._secret)
         except (inquiry.OrderError, inquiry.NoAnswerError, ImportError) as error:
             return False, str(error)

@@ -77,7 +77,7 @@ def exec_program(command: Command, environment: dict[str, str], protocol_name: s
 
 
 def config_of(environment: Mapping[str, str]) -> dict[str, Any]:
-    """TF_CONFIG. ValueError if it is none of a task of a cluster."""
+    """TF_CONFIG. ValueError if it does not describe a task of a cluster."""
     try:
         config: dict[str, Any] = json.loads(environment.get("TF_CONFIG", ""))
         int(config["task"]["index"]), str(config["task"]["type"])

@@ -343,7 +343,7 @@ class Job:
         for name in task.hosts:
             by = min(loads, key=lambda one: (loads[one], one.index))
             loads[by] += 1
-            orders.append(Order(by.name, by.address, f"adopt {name}"))
+            orders.append(Order(by.name, by.address, name))
         self._screen.fail(f"{task.name} failed: {task.how_it_ended()}; {', '.join(map(str, orders))}")
         adoption = Adoption(task, {one.name: one for one in living}, orders)
         self._adoptions.append(adoption)
@@ -357,8 +357,8 @@ class Job:
         task = adoption.task
         for order, said in adoption.done:
             self._screen.say(said)
-            adoption.living[order.by].hosts.append(order.words.removeprefix("adopt "))
-            task.hosts.remove(order.words.removeprefix("adopt "))
+            adoption.living[order.by].hosts.append(order.task)
+            task.hosts.remove(order.task)
             task.adopted_by = adoption.living[order.by]
         for order, error in adoption.failed:
             self._screen.fail(f"{order} failed: {error}")

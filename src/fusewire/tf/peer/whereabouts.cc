@@ -48,6 +48,7 @@ class ExchangeCall final : public rpc::Call {
 }  // namespace
 
 bool Whereabouts::Learn(const Whereabout& said) {
+  if (said.epoch == 0) return false;
   MutexLock lock(mutex_);
   if (known_.size() >= kWhereaboutsMax && known_.count(said.task) == 0) return false;
   Whereabout& known = known_[said.task];

@@ -23,6 +23,7 @@ TEST(WhereaboutsTest, OfEachTaskTheHighestEpochHolds) {
   Whereabout found;
   EXPECT_FALSE(known.Find("ps:0", &found));
   EXPECT_FALSE(known.Learn(Place("ps:0", 0)));
+  EXPECT_TRUE(known.All().empty());  // others could not read a place without an address
   EXPECT_TRUE(known.Learn(Place("ps:0", 2)));
   EXPECT_FALSE(known.Learn(Place("ps:0", 1)));
   Whereabout same = Place("ps:0", 2);

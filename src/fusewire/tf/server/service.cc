@@ -152,16 +152,16 @@ rpc::Method Service::AbortStep() {
           nullptr};
 }
 
-rpc::Method Service::CompleteInstance() {
-  using tensorflow::CompleteInstanceRequest;
-  using tensorflow::CompleteInstanceResponse;
-  return OnPool<CompleteInstanceRequest, CompleteInstanceResponse>(
-      kCompleteInstance, "CompleteInstance", [this](const auto& asked) {
-        worker_->CompleteInstanceAsync(
-            asked->cancel.options(), &asked->request, &asked->response,
-            [asked](const TfStatus& status) { Answer(std::move(asked->reply), status, &asked->response); });
-        asked->cancel.PassOn();
-      });
+template <class Request, class Response>
+rpc::Method Service::Cancellable(uint16_t number, const char* name,
+                                 void (tensorflow::WorkerInterface::*call)(tensorflow::CallOptions*, const Request*,
+                                                                           Response*, tensorflow::StatusCallback)) {
+  return OnPool<Request, Response>(number, name, [this, call](const auto& asked) {
+    auto* worker = static_cast<tensorflow::WorkerInterface*>(worker_);
+    (worker->*call)(asked->cancel.options(), &asked->request, &asked->response,
+                    [asked](const TfStatus& status) { Answer(std::move(asked->reply), status, &asked->response); });
+    asked->cancel.PassOn();
+  });
 }
 
 rpc::Method Service::GetStatus() {
@@ -172,17 +172,6 @@ rpc::Method Service::GetStatus() {
         asked->cancel.options(), &asked->request, &asked->response, /*fail_fast=*/true,
         [asked](const TfStatus& status) { Answer(std::move(asked->reply), status, &asked->response); });
   });
-}
-
-rpc::Method Service::DeleteWorkerSession() {
-  using tensorflow::DeleteWorkerSessionRequest;
-  using tensorflow::DeleteWorkerSessionResponse;
-  return OnPool<DeleteWorkerSessionRequest, DeleteWorkerSessionResponse>(
-      kDeleteWorkerSession, "DeleteWorkerSession", [this](const auto& asked) {
-        worker_->DeleteWorkerSessionAsync(
-            asked->cancel.options(), &asked->request, &asked->response,
-            [asked](const TfStatus& status) { Answer(std::move(asked->reply), status, &asked->response); });
-      });
 }
 
 // The producer's buffer is sent without a copy, and released when the network is done with it.
@@ -255,14 +244,14 @@ Status Service::Open(task::Task& task) {
   methods.push_back(Unary(kGetStepSequence, "GetStepSequence", &W::GetStepSequenceAsync));
   methods.push_back(RunGraph());
   methods.push_back(CleanupGraph());
-  methods.push_back(CompleteInstance());
+  methods.push_back(Cancellable(kCompleteInstance, "CompleteInstance", &W::CompleteInstanceAsync));
   methods.push_back(ReceiveBuffer());
   methods.push_back(Receive());
   methods.push_back(AbortStep());
   methods.push_back(EchoMethod());
   methods.push_back(ExchangeMethod(known_));
   methods.push_back(GetStatus());
-  methods.push_back(DeleteWorkerSession());
+  methods.push_back(Cancellable(kDeleteWorkerSession, "DeleteWorkerSession", &W::DeleteWorkerSessionAsync));
   methods.push_back(Unary(kCreateWorkerSession, "CreateWorkerSession", &W::CreateWorkerSessionAsync));
   for (rpc::Method& method : star_.Methods(task.pool())) methods.push_back(std::move(method));
   Result<std::unique_ptr<rpc::Server>> server = rpc::Server::Open(task, std::move(methods));

@@ -28,17 +28,20 @@ class Service {
   template <class Request, class Response>
   rpc::Method Unary(uint16_t number, const char* name,
                     void (tensorflow::WorkerInterface::*method)(const Request*, Response*, tensorflow::StatusCallback));
+  // The same of a method that takes options: a cancel reaches it.
+  template <class Request, class Response>
+  rpc::Method Cancellable(uint16_t number, const char* name,
+                          void (tensorflow::WorkerInterface::*method)(tensorflow::CallOptions*, const Request*,
+                                                                      Response*, tensorflow::StatusCallback));
   // Reads the request, and calls run(asked) on TensorFlow's pool.
   template <class Request, class Response, class Run>
   rpc::Method OnPool(uint16_t number, const char* name, Run run);
   rpc::Method RunGraph();
   rpc::Method CleanupGraph();
-  rpc::Method CompleteInstance();
   rpc::Method ReceiveBuffer();
   rpc::Method Receive();
   rpc::Method AbortStep();
   rpc::Method GetStatus();
-  rpc::Method DeleteWorkerSession();
   void CleanUp(int64_t step);
   bool DoCleanups(VarReader* reader);
   void OnReceive(const rpc::Request& request, rpc::Reply reply);
