@@ -39,8 +39,10 @@ enum MethodNumber : uint16_t {
   kGetStatus = 17,    // the control plane of a task that is no more where its cluster says
   kCreateWorkerSession = 18,
   kDeleteWorkerSession = 19,
+  kHandOver = 20,  // heads/moves.h
+  kTakeTask = 21,  // likewise
 };
-constexpr uint16_t kMethodsEnd = kDeleteWorkerSession + 1;
+constexpr uint16_t kMethodsEnd = kTakeTask + 1;
 
 // An application error of kReceive: send the keys again.
 constexpr uint32_t kUnknownKeys = 1;

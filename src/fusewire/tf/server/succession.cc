@@ -38,6 +38,16 @@ Whereabout Succession::place() const {
   return place_;
 }
 
+void Succession::SetSaid(std::string said) {
+  MutexLock lock(mutex_);
+  said_ = std::move(said);
+}
+
+std::string Succession::said() const {
+  MutexLock lock(mutex_);
+  return said_;
+}
+
 void Succession::Yield(uint64_t epoch, std::function<std::vector<Ways>()> siblings,
                        std::function<void(const PortWords&)> announce) {
   Scout::Options scout;

@@ -31,6 +31,9 @@ class Succession {
   // What is known here; they answer with what they know.
   void Tell(const std::vector<Ways>& siblings);
   Whereabout place() const;
+  // How the task came here, in words; empty: it did not move.
+  void SetSaid(std::string said);
+  std::string said() const;
 
   // Another process has the task since `epoch`: `announce` is called as soon as one of the siblings says where it is.
   void Yield(uint64_t epoch, std::function<std::vector<Ways>()> siblings,
@@ -41,6 +44,7 @@ class Succession {
   const WhereaboutsPtr known_ = std::make_shared<Whereabouts>();
   mutable Mutex mutex_;
   Whereabout place_ FUSEWIRE_GUARDED_BY(mutex_);
+  std::string said_ FUSEWIRE_GUARDED_BY(mutex_);
   ScoutPtr scout_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 

@@ -60,6 +60,8 @@ class Worker final : public tensorflow::GrpcWorker {
   // Any thread. Another server has the task: from now on sessions, graphs and steps are refused, and who asks for the
   // data port, until the next Announce.
   void Fence();
+  // This server has the task.
+  void Unfence() { is_fenced_.store(false, std::memory_order_release); }
   void GetStatusAsync(tensorflow::CallOptions* options, const tensorflow::GetStatusRequest* request,
                       tensorflow::GetStatusResponse* response, bool fail_fast,
                       tensorflow::StatusCallback done) override;

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
 
+#include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/state/devices.h"
@@ -20,6 +22,8 @@ constexpr size_t kManifestsMax = 3;
 constexpr size_t kFilesMax = 64;  // of one manifest: so many are read at a restart
 constexpr int64_t kWarnEveryNs = 60 * kSecondNs;
 constexpr int64_t kLookEveryNs = 10 * kSecondNs;  // whether it still has the task, however rare its snapshots are
+// How long an owner that has closed waits for the server that takes its task.
+constexpr int64_t kSuccessorNs = 3 * kSecondNs;
 constexpr double kMiB = 1 << 20;
 
 double SecondsSince(int64_t begun_ns) {
@@ -108,6 +112,8 @@ TfStatus Snapshots::Open(Options options, const tensorflow::ServerDef& def, std:
     AllAges().Set(snapshots.get(), WallMs());
     snapshots->Restore(def);
     if (snapshots->devices_ == nullptr) TF_RETURN_IF_ERROR(MakeDevices(def, Incarnations(), &snapshots->devices_));
+  } else if (snapshots->ownership_.claim().predecessor != nullptr) {
+    TF_RETURN_IF_ERROR(snapshots->Follow(def));
   }
   *out = std::move(snapshots);
   return TfStatus();
@@ -209,9 +215,50 @@ void Snapshots::SayObstacle() {
                task_.c_str(), inventory_.obstacle().c_str());
 }
 
-void Snapshots::Start(Collect collect, OnFenced on_fenced) {
-  collect_ = std::move(collect);
-  on_fenced_ = std::move(on_fenced);
+TfStatus Snapshots::Follow(const tensorflow::ServerDef& def) {
+  const Claim& claim = ownership_.claim();
+  const Owner from = ownership_.other();
+  arrival_ = std::make_unique<Arrival>(claim.predecessor(from), claim.pause_ns_max);
+  TfStatus followed = arrival_->Begin(task_, options_.cluster);
+  if (followed.ok()) followed = arrival_->Follow();
+  const auto& numbers = arrival_->manifest().devices;
+  if (followed.ok()) followed = MakeDevices(def, Incarnations(numbers.begin(), numbers.end()), &devices_);
+  if (followed.ok()) followed = arrival_->Restore(devices_.get(), &inventory_);
+  if (followed.ok()) return followed;
+  devices_ = nullptr;
+  return TfStatus(followed.code(),
+                  absl::StrCat(task_, " can't move here from ", Shown(from), ": ", followed.message()));
+}
+
+TfStatus Snapshots::TakeOver(const std::string& address, std::string* values) {
+  FUSEWIRE_CHECK(is_arriving());
+  TF_RETURN_IF_ERROR(arrival_->Close(devices_.get(), &inventory_));
+  std::vector<FolderFile> files;
+  if (folder_.List(&files).ok()) {
+    for (const FolderFile& file : files) written_.last = std::max(written_.last, file.generation);
+  }
+  SetAddress(address);
+  TF_RETURN_IF_ERROR(ownership_.Succeed(arrival_->tenure()));
+  clients_ = arrival_->manifest().clients;
+  *values = arrival_->values();
+  AllAges().Set(this, WallMs());
+  return TfStatus();
+}
+
+std::string Snapshots::SayTaken() {
+  const int64_t paused_ns = Clock::Real()->NowNs() - arrival_->closed_ns();
+  arrival_->SayDone();
+  const std::string said = absl::StrFormat("%.1f MiB came over, and steps stood still for %.0f ms",
+                                           static_cast<double>(arrival_->bytes()) / kMiB,
+                                           static_cast<double>(paused_ns) / kMillisecondNs);
+  FUSEWIRE_LOG(kInfo, "%s: it has moved here, epoch %llu: %s", task_.c_str(),
+               static_cast<unsigned long long>(owner().epoch), said.c_str());
+  arrival_ = nullptr;
+  return said;
+}
+
+void Snapshots::Start(Hooks hooks) {
+  hooks_ = std::move(hooks);
   if (options_.every_ns > 0) thread_ = std::thread([this] { Work(); });
 }
 
@@ -236,9 +283,14 @@ void Snapshots::Work() {
     {
       MutexLock lock(mutex_);
       const auto has_new = [&] { return !has_seen_obstacle && !inventory_.obstacle().empty(); };
-      while (!is_closing_ && !has_new() && changed_.WaitUntil(mutex_, next_ns)) {
+      while (!is_closing_ && !has_new() && departure_ == nullptr && changed_.WaitUntil(mutex_, next_ns)) {
       }
       if (is_closing_) return;
+      if (departure_ != nullptr) {
+        lock.Unlock();
+        Depart();
+        continue;
+      }
       if (!has_new() && Clock::Real()->NowNs() < round_ns) continue;
       has_seen_obstacle = !inventory_.obstacle().empty();
     }
@@ -275,27 +327,126 @@ TfStatus Snapshots::Own() {
 
 void Snapshots::SayFenced() {
   AllAges().Forget(this);
+  if (written_.has_moved) {
+    FUSEWIRE_LOG(kInfo, "%s: it has moved to %s", task_.c_str(), Shown(ownership_.other()).c_str());
+    hooks_.yield(ownership_.other(), /*has_moved=*/true);
+    for (tensorflow::Device* device : devices_->ListDevices()) device->resource_manager()->Clear();
+    return;
+  }
   FUSEWIRE_LOG(kError,
                "%s: it stops serving, since another server has taken this task within the last %.1f s: %s (here: epoch "
                "%llu); that one goes on from the last snapshot, and what this one was given later is lost; next: end "
                "this process, unless it has other tasks; see: fusewire explain elastic#who-owns-a-task",
                task_.c_str(), SecondsSince(ownership_.seen_ns()), Shown(ownership_.other()).c_str(),
                static_cast<unsigned long long>(ownership_.own().epoch));
-  if (on_fenced_ != nullptr) on_fenced_(ownership_.other());
+  if (hooks_.yield != nullptr) hooks_.yield(ownership_.other(), /*has_moved=*/false);
+}
+
+void Snapshots::OnHandOver(const HandOver& asked, Departure::Answer answer) {
+  DeparturePtr departure;
+  std::string refused;
+  if (const std::string obstacle = inventory_.obstacle(); !obstacle.empty())
+    refused = absl::StrCat("it holds ", obstacle, ", which can't be copied");
+  {
+    MutexLock lock(mutex_);
+    if (asked.want == MoveWant::kBegin) {
+      if (is_closing_ || !thread_.joinable()) refused = "it has not begun to serve, or has ended";
+      if (departure_ != nullptr) refused = "another process is taking it over at this moment";
+      if (refused.empty()) departure_ = std::make_shared<Departure>(asked.taker);
+    }
+    if (departure_ != nullptr && departure_->taker() == asked.taker) departure = departure_;
+  }
+  if (departure == nullptr) {
+    if (refused.empty()) refused = "it goes on itself, since it had not heard from here for too long";
+    return answer(absl::FailedPreconditionError(refused), {MoveSaid::kEnd, 0}, {});
+  }
+  departure->Ask(asked.want, std::move(answer));
+  changed_.NotifyAll();
+}
+
+void Snapshots::Depart() {
+  DeparturePtr departure;
+  {
+    MutexLock lock(mutex_);
+    departure = departure_;
+  }
+  written_.must_copy_all = true;  // the taker gets the marks
+  TfStatus end = GiveRounds(departure.get());
+  if (end.ok()) end = absl::FailedPreconditionError("the move has ended");
+  if (!written_.has_moved)
+    FUSEWIRE_LOG(kWarn, "%s: it was to move, and stays: %s", task_.c_str(), end.ToString().c_str());
+  departure->Fail(end);
+  MutexLock lock(mutex_);
+  departure_ = nullptr;
+}
+
+TfStatus Snapshots::GiveRounds(Departure* departure) {
+  MoveWant want = MoveWant::kBegin;
+  bool is_first = true;
+  while (departure->Await(&want)) {
+    if (!inventory_.obstacle().empty())
+      return absl::FailedPreconditionError(absl::StrCat("it holds ", inventory_.obstacle(), ", which can't be copied"));
+    TF_RETURN_IF_ERROR(Own());
+    if (want == MoveWant::kClose) return GiveLast(departure);
+    if (want == MoveWant::kBegin) {
+      std::vector<std::string> pieces = hooks_.parts();
+      pieces.insert(pieces.begin(), EncodeManifest(Describe()));
+      TF_RETURN_IF_ERROR(departure->Say(MoveSaid::kBegun, std::move(pieces)));
+    } else {
+      StateWriter writer(departure);
+      uint64_t count = 0;
+      TF_RETURN_IF_ERROR(CopyTo(&writer, is_first, &count));
+      TF_RETURN_IF_ERROR(departure->EndRound(writer.bytes()));
+      is_first = false;
+    }
+  }
+  return absl::DeadlineExceededError("the process that takes it is silent");
+}
+
+// Nothing is written any more. If anything fails, or nobody comes, the task goes on here, with a higher epoch: the other
+// server may have got all, and only who has the task in the folder serves it.
+TfStatus Snapshots::GiveLast(Departure* departure) {
+  TF_RETURN_IF_ERROR(hooks_.close());
+  departure->SetSilence(kSuccessorNs);
+  Manifest manifest = Describe();
+  StateWriter writer(departure);
+  uint64_t count = 0;
+  std::string values;
+  TfStatus given = CopyTo(&writer, /*is_full=*/false, &count);
+  if (given.ok()) given = hooks_.collect(&manifest.clients);
+  if (given.ok()) given = hooks_.values(&values);
+  if (given.ok())
+    given = departure->Say(MoveSaid::kClosed, {EncodeManifest(manifest), std::move(values)}, writer.bytes());
+  if (!given.ok()) {
+    hooks_.open(ownership_.own().epoch);
+    return given;
+  }
+  const int64_t until_ns = AddNs(Clock::Real()->NowNs(), kSuccessorNs);
+  written_.has_moved = departure->AwaitDone(until_ns) && !ownership_.Check().ok();
+  while (!written_.has_moved) {
+    const TfStatus claimed = ownership_.Reclaim();
+    written_.has_moved = ownership_.state() == Ownership::State::kElsewhere;
+    if (ownership_.state() == Ownership::State::kOwner) {
+      hooks_.open(ownership_.own().epoch);
+      return absl::DeadlineExceededError("the process that was to take it has not come");
+    }
+    // Neither serves until the folder says who has it.
+    uint64_t suppressed = 0;
+    if (!written_.has_moved && warnings_.Allow(Clock::Real()->NowNs(), &suppressed))
+      FUSEWIRE_LOG(kWarn, "%s: it stands still, as it can't find out whether it has moved: %s", task_.c_str(),
+                   claimed.ToString().c_str());
+    MutexLock lock(mutex_);
+    if (is_closing_) return TfStatus();
+    if (!written_.has_moved) changed_.WaitUntil(mutex_, AddNs(Clock::Real()->NowNs(), kSecondNs / 5));
+  }
+  return TfStatus();
 }
 
 TfStatus Snapshots::Write() {
   const int64_t begun_ns = Clock::Real()->NowNs();
   TF_RETURN_IF_ERROR(Own());
-  Manifest manifest;
-  manifest.task = task_;
-  manifest.cluster = options_.cluster;
-  manifest.epoch = ownership_.tenure().epoch;
-  manifest.holder = ownership_.tenure().holder;
+  Manifest manifest = Describe();
   manifest.generation = ++written_.last;
-  manifest.written_ms = WallMs();  // what was written before is in it
-  for (const auto& [device, incarnation] : IncarnationsOf(*devices_))
-    manifest.devices.emplace_back(device, incarnation);
   // Two copies of everything at least, so that one damaged file does not end all.
   const bool is_alone = written_.last_chain.files.empty();
   if (!written_.must_copy_all && !is_alone && !IsLong(written_.chain.files)) manifest.files = written_.chain.files;
@@ -304,7 +455,7 @@ TfStatus Snapshots::Write() {
   written_.must_copy_all = true;
   TF_RETURN_IF_ERROR(CopyState(&manifest));
   if (manifest.files.empty()) return TfStatus();
-  if (collect_ != nullptr) TF_RETURN_IF_ERROR(collect_(&manifest.clients));
+  if (hooks_.collect != nullptr) TF_RETURN_IF_ERROR(hooks_.collect(&manifest.clients));
   if (!inventory_.obstacle().empty()) return TfStatus();
   TF_RETURN_IF_ERROR(Own());
   TF_RETURN_IF_ERROR(folder_.WriteManifest(manifest));
@@ -320,6 +471,18 @@ TfStatus Snapshots::Write() {
                  static_cast<double>(manifest.files.back().bytes) / kMiB, SecondsSince(begun_ns));
   }
   return TfStatus();
+}
+
+Manifest Snapshots::Describe() const {
+  Manifest manifest;
+  manifest.task = task_;
+  manifest.cluster = options_.cluster;
+  manifest.epoch = ownership_.tenure().epoch;
+  manifest.holder = ownership_.tenure().holder;
+  manifest.written_ms = WallMs();  // what was written before is in it
+  for (const auto& [device, incarnation] : IncarnationsOf(*devices_))
+    manifest.devices.emplace_back(device, incarnation);
+  return manifest;
 }
 
 void Snapshots::Keep(const Manifest& manifest, bool is_new_chain) {
@@ -343,22 +506,22 @@ void Snapshots::DropAllBut(const std::set<std::string>& names) {
 
 TfStatus Snapshots::CopyState(Manifest* manifest) {
   const bool is_full = manifest->files.empty();
-  const auto holdings = inventory_.holdings();
-  if (holdings.empty()) return TfStatus();
+  if (inventory_.holdings().empty()) return TfStatus();
   TF_RETURN_IF_ERROR(folder_.Make());
   TF_RETURN_IF_ERROR(ownership_.WriteIfGone());
   StateFile file;
   file.generation = manifest->generation;
   file.name = SnapshotFolder::StateName(ownership_.tenure(), file.generation);
   const std::string path = folder_.PathOf(file.name);
-  std::unique_ptr<StateWriter> writer;
-  TF_RETURN_IF_ERROR(
-      StateWriter::Create(tensorflow::Env::Default(), path, EncodeTitle(task_, file.generation), &writer));
+  std::unique_ptr<StateFileSink> sink;
+  TF_RETURN_IF_ERROR(StateFileSink::Create(tensorflow::Env::Default(), path, &sink));
+  StateWriter writer(sink.get());
   uint64_t count = 0;
-  TfStatus copied = CopyTo(writer.get(), holdings, is_full, &count);
-  if (copied.ok()) copied = writer->Close();
-  file.bytes = writer->bytes();
-  file.crc = writer->crc();
+  TfStatus copied = writer.AddTitle(EncodeTitle(task_, file.generation));
+  if (copied.ok()) copied = CopyTo(&writer, is_full, &count);
+  if (copied.ok()) copied = sink->Close();
+  file.bytes = writer.bytes();
+  file.crc = writer.crc();
   if (!copied.ok() || count == 0) {
     tensorflow::Env::Default()->DeleteFile(path).IgnoreError();
   } else {
@@ -367,9 +530,8 @@ TfStatus Snapshots::CopyState(Manifest* manifest) {
   return copied;
 }
 
-TfStatus Snapshots::CopyTo(StateWriter* writer, const std::vector<std::pair<Holding, WriteMarks*>>& holdings,
-                           bool is_full, uint64_t* copied) {
-  for (const auto& [holding, marks] : holdings) {
+TfStatus Snapshots::CopyTo(StateWriter* writer, bool is_full, uint64_t* copied) {
+  for (const auto& [holding, marks] : inventory_.holdings()) {
     // Before the copy: what is written during it is copied next time.
     const WriteMarks::Taken taken = marks->Take();
     if (!is_full && taken.empty()) continue;

@@ -5,11 +5,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <tensorflow/core/distributed_runtime/worker_env.h>
 #include "fusewire/rpc/rpc.h"
+#include "fusewire/tf/star/serve/gate.h"
 #include "fusewire/tf/star/serve/shelf.h"
 #include "fusewire/tf/star/serve/values.h"
 
@@ -27,21 +29,39 @@ class StarService {
   void DropStep(int64_t step) { store_.Drop(step); }
   // Any thread. A graph that this task will run without us.
   void Learn(const tensorflow::GraphDef& graph);
-  // Any thread that may wait: see Snapshots::Collect.
+  // Any thread that may wait: see Snapshots::Hooks.
   TfStatus Collect(std::vector<KeptClient>* clients);
+  // For all runs, if the task can move; otherwise null.
+  Gate* gate() { return snapshots_ == nullptr ? nullptr : &gate_; }
+  // What a server that takes the task gets; and what it does with it, before the first run.
+  std::vector<std::string> Parts() { return shelf_.Parts(); }
+  TfStatus Save(std::string* values) { return store_.Save(values); }
+  void MakeAhead(const std::vector<std::string>& parts);
+  TfStatus Resume(const std::string& values);
+  // The task is elsewhere: all that runs have kept here goes, and who waits at the gate ends.
+  void EndAll();
 
  private:
   class Incoming;
 
   void Place(rpc::Request request, rpc::Reply reply);
   void Run(rpc::Request request, rpc::Reply reply);
+  void Begin(std::unique_ptr<Incoming> incoming, const pipe::PeerInfo* peer, rpc::Reply reply);
   void Keep(rpc::Request request, rpc::Reply reply);
+  void Store(std::unique_ptr<IncomingValues> values, rpc::Reply reply);
+  // False: the gate is closed, and go(what, reply) is called later, at the reply's home, or the reply is dropped.
+  template <class What, class Go>
+  bool Enter(std::unique_ptr<What>* what, rpc::Reply* reply, Go go);
+  void Leave() {
+    if (snapshots_ != nullptr) gate_.Leave();
+  }
 
   tensorflow::WorkerEnv* const env_;
   Snapshots* const snapshots_;
   Shelf shelf_;
   RestoredAnswers restored_;
   StepStore store_;
+  Gate gate_;
 };
 
 }  // namespace fusewire::tf
