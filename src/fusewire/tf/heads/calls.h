@@ -139,6 +139,9 @@ struct DataPort {
   uint64_t epoch = 0;
 };
 
+// In the error of a server whose task another process has: it lives, and knows where that is, or will.
+constexpr const char* kLostItsTask = "this server has lost its task to another one";
+
 // Always with "fuses": this version answers fused receives.
 std::string EncodeDataPort(const DataPort& port);
 bool DecodeDataPort(const std::string& text, DataPort* port);

@@ -19,6 +19,7 @@
 #include "fusewire/tf/collective/executor.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/receive/rendezvous.h"
+#include "fusewire/tf/server/drain.h"
 #include "fusewire/tf/server/moving.h"
 #include "fusewire/tf/server/orders.h"
 #include "fusewire/tf/server/session.h"
@@ -31,6 +32,7 @@ namespace {
 // TensorFlow's gRPC service serves sessions and gRPC peers: two threads are enough.
 constexpr int kGrpcServingThreads = 2;
 constexpr int64_t kReachNs = 5 * kSecondNs;
+constexpr int64_t kDrainPauseMs = 1000;
 constexpr int64_t kQuietNs = kSecondNs / 2;  // in which all runs end that are under way when a task moves
 constexpr int64_t kRetiredCacheGraceNs = 60 * kSecondNs;
 
@@ -77,6 +79,19 @@ TfStatus Failed(const Status& status) {
 
 std::string TaskOf(const std::string& job, int index) { return absl::StrCat("/job:", job, "/replica:0/task:", index); }
 
+// What is known of where tasks are, for all servers of the process that have this cluster.
+WhereaboutsPtr KnownHere(const tensorflow::ClusterDef& cluster) {
+  struct Tables {
+    Mutex mutex;
+    std::map<std::map<std::string, std::string>, WhereaboutsPtr> all FUSEWIRE_GUARDED_BY(mutex);
+  };
+  static auto* tables = new Tables;
+  MutexLock lock(tables->mutex);
+  WhereaboutsPtr& known = tables->all[AddressesOf(cluster)];
+  if (known == nullptr) known = std::make_shared<Whereabouts>();
+  return known;
+}
+
 // "worker:3 host:2222": a server's name for the peers that it dials. They take a second server of this name for its
 // next incarnation, so tasks of several clusters with the same job and index must differ in it. A server whose port the
 // kernel chooses, like every local server, has no next incarnation.
@@ -120,7 +135,7 @@ Server::Server(const tensorflow::ServerDef& def, int home_index, GrpcPort port)
       protocol_(def.protocol()),
       settings_(ReadSettings(def.job_name())),
       hosting_(home_index, port == GrpcPort::kAny),
-      succession_(ShortTask(own_task())) {
+      succession_(ShortTask(own_task()), KnownHere(def.cluster())) {
   if (!IsOurs(protocol_)) settings_.disabled = true;
 }
 
@@ -212,6 +227,12 @@ void Server::Hold() {
     if (star.gate()->Close(AddNs(Clock::Real()->NowNs(), kQuietNs))) return TfStatus();
     return TfStatus(absl::DeadlineExceededError("a step has been running here for more than 0.5 s"));
   };
+  if (settings_.drain_ns > 0) {
+    DrainBeforeTheEnd(settings_.drain_ns, [] {
+      std::string done;
+      return DrainAll(kDrainPauseMs, &done);
+    });
+  }
   hooks.open = [this, &star](uint64_t epoch) {
     SayWhere(epoch);
     star.gate()->Open();
@@ -244,6 +265,7 @@ TfStatus Server::Arrive() {
 }
 
 TfStatus Server::TakeHere(int task_index, int64_t pause_ms_max, std::string* said) {
+  if (IsDraining()) return absl::UnavailableError("its process gives its own tasks away, and is about to end");
   Server* other = nullptr;
   TF_RETURN_IF_ERROR(Host(server_def(), task_index, GrpcPort::kAny, &other, pause_ms_max));
   TF_RETURN_IF_ERROR(other->Start());
@@ -254,6 +276,7 @@ TfStatus Server::TakeHere(int task_index, int64_t pause_ms_max, std::string* sai
 }
 
 TfStatus Server::DrainAll(int64_t pause_ms_max, std::string* done) {
+  SetDraining();
   std::string failed;
   for (Server* server : ServersHere()) {
     const std::string task = ShortTask(server->own_task());
@@ -392,7 +415,7 @@ TfStatus Server::GetHostAndPort(const tensorflow::ServerDef& def, std::string* h
 // Nothing is served any more: no peer gets an answer, not even to a call that is under way, because what it has written
 // is lost. Connections end without a goodbye, so that workers look for the task; and gRPC's port says where it is.
 void Server::Yield(uint64_t epoch, bool has_moved) {
-  worker_->Fence();
+  worker_->Fence([this](PortWords* words) { return succession_.Where(words); });
   hosting_.End();
   if (service_ != nullptr) {
     data_task_->acceptor().StopListening();
@@ -400,7 +423,7 @@ void Server::Yield(uint64_t epoch, bool has_moved) {
     if (has_moved) service_->star().EndAll();
   }
   auto siblings = [this] { return FindSiblings(cluster(), *directory_, own_task()); };
-  succession_.Yield(epoch, siblings, [this](const PortWords& words) { worker_->Announce(words); });
+  succession_.Yield(epoch, siblings);
 }
 
 TfStatus Server::OpenGroups() {
@@ -475,6 +498,11 @@ void Server::AnswerInquiries() {
       return Obey(words, server_def(), obedience, done);
     };
   }
+  options.serves = [] {
+    std::vector<Inquiries::Served> served;
+    for (Server* server : ServersHere()) served.push_back(server->DescribeServed());
+    return served;
+  };
   options.cluster = [this] { return cluster(); };
   options.find = [this](const std::string& task, Ways* ways) {
     std::string address;
@@ -482,6 +510,15 @@ void Server::AnswerInquiries() {
   };
   inquiries_ = std::make_unique<Inquiries>(std::move(options));
   worker_->SetInquiries(inquiries_.get());
+}
+
+Inquiries::Served Server::DescribeServed() {
+  Inquiries::Served served;
+  served.task = ShortTask(own_task());
+  served.epoch = succession_.place().epoch;
+  if (snapshots_ != nullptr) served.bytes = snapshots_->inventory().bytes();
+  if (snapshots_ != nullptr) served.busy_ns = snapshots_->inventory().busy_ns();
+  return served;
 }
 
 TfStatus Server::FindGrpc(const std::string& task, std::string* address, SidePtr* side) {
@@ -582,7 +619,7 @@ TfStatus Server::OpenDataPort() {
   if (!opened.ok()) return Failed(opened);
   worker_->SetStar(&service_->star());
   if (snapshots_ != nullptr && snapshots_->is_arriving()) {
-    worker_->Fence();  // until it has arrived
+    worker_->Fence([](PortWords*) { return false; });  // until it has arrived
   } else if (snapshots_ != nullptr) {
     snapshots_->SetAddress(DataAddress());
     SayWhere(snapshots_->owner().epoch);

@@ -91,6 +91,7 @@ class Server final : public tensorflow::GrpcServer {
                                                                               ClusterPtr cluster);
   void AnnouncePort();
   void AnswerInquiries();
+  Inquiries::Served DescribeServed();
   ClusterPtr cluster();
   void StartWatch();
   void ShowTask();

@@ -25,9 +25,9 @@ TfStatus Unencrypted(const char* call) {
 }
 
 TfStatus Fenced() {
-  return absl::UnavailableError(
-      "this server has lost its task to another one, and serves nothing any more; next: create a new session; see: "
-      "fusewire explain elastic#who-owns-a-task");
+  return absl::UnavailableError(absl::StrCat(
+      kLostItsTask, ", and serves nothing any more; next: create a new session; see: "
+      "fusewire explain elastic#who-owns-a-task"));
 }
 
 // A step that is recorded until its end.
@@ -123,9 +123,10 @@ void Worker::RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGrap
   run(std::move(done));
 }
 
-void Worker::Fence() {
+void Worker::Fence(std::function<bool(PortWords*)> where) {
+  MutexLock lock(mutex_);
+  where_ = std::move(where);
   is_fenced_.store(true, std::memory_order_release);
-  Announce(PortWords());
 }
 
 void Worker::GetStatusAsync(tensorflow::CallOptions* options, const tensorflow::GetStatusRequest* request,
@@ -174,11 +175,13 @@ void Worker::LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow:
     return inquiries->Answer(*request, response, std::move(done));
   if (!PortWords::IsAsked(*request)) return GrpcWorker::LoggingAsync(request, response, std::move(done));
   PortWords words;
+  std::function<bool(PortWords*)> where;
   {
     MutexLock lock(mutex_);
     words = words_;
+    if (is_fenced()) where = where_;
   }
-  if (is_fenced() && words.port == 0) return done(Fenced());
+  if (is_fenced() && !where(&words)) return done(Fenced());
   words.Answer(response);
   done(TfStatus());
 }

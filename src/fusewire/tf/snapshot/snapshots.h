@@ -103,6 +103,7 @@ class Snapshots {
   TfStatus RestoreFrom(const FolderFile& newest, const tensorflow::ServerDef& def);
   // Removes the files of snapshots that these are not.
   void DropAllBut(const std::set<std::string>& names);
+  const std::string& task() const { return ownership_.own().task; }  // "ps:3"
   void SayObstacle();
   void Work();
   void Round();
@@ -120,7 +121,6 @@ class Snapshots {
   void Keep(const Manifest& manifest, bool is_new_chain);
 
   const Options options_;
-  const std::string task_;  // "ps:3"
   const SnapshotFolder folder_;
   Ownership ownership_;
   std::unique_ptr<tensorflow::DeviceMgr> devices_;
@@ -143,10 +143,13 @@ class Snapshots {
   Written written_;  // of the thread
   LogLimiter warnings_;
 
-  Mutex mutex_;
-  CondVar changed_;
-  bool is_closing_ FUSEWIRE_GUARDED_BY(mutex_) = false;
-  DeparturePtr departure_ FUSEWIRE_GUARDED_BY(mutex_);  // null: it stays
+  struct Now {
+    Mutex mutex;
+    CondVar changed;
+    bool is_closing FUSEWIRE_GUARDED_BY(mutex) = false;
+    DeparturePtr departure FUSEWIRE_GUARDED_BY(mutex);  // null: it stays
+  };
+  Now now_;
   std::thread thread_;
 };
 

@@ -24,6 +24,8 @@ namespace {
 
 // For runs to end while a snapshot waits for them: parts with tickets never wait for other steps.
 constexpr int64_t kEndsNs = 10 * kSecondNs;
+// For workers to tell a task that has come to another process about their sessions.
+constexpr int64_t kExpectedNs = 60 * kSecondNs;
 
 Status UnknownPart() { return Status::Application(kUnknownPart, "a part of a graph that is not placed here"); }
 
@@ -141,9 +143,28 @@ class StarService::Incoming final : public rpc::RequestSink {
   observe::Event event_;
 };
 
+void StarService::ExpectedSessions::Begin(int64_t now_ns) {
+  MutexLock lock(mutex_);
+  until_ns_ = AddNs(now_ns, kExpectedNs);
+}
+
+bool StarService::ExpectedSessions::Add(const std::string& session, int64_t now_ns) {
+  MutexLock lock(mutex_);
+  if (now_ns >= until_ns_) return false;
+  sessions_.insert(session);
+  return true;
+}
+
+std::set<std::string> StarService::ExpectedSessions::TakeOverdue(int64_t now_ns) {
+  MutexLock lock(mutex_);
+  return now_ns < until_ns_ ? std::set<std::string>() : std::exchange(sessions_, {});
+}
+
 StarService::StarService(tensorflow::WorkerEnv* env, Snapshots* snapshots)
     : env_(env), snapshots_(snapshots), shelf_(env, snapshots) {
-  if (snapshots != nullptr) restored_.Set(snapshots->clients());
+  if (snapshots == nullptr) return;
+  restored_.Set(snapshots->clients());
+  expected_.Begin(Clock::Real()->NowNs());
 }
 
 void StarService::Learn(const tensorflow::GraphDef& graph) {
@@ -319,6 +340,8 @@ void StarService::Store(std::unique_ptr<IncomingValues> values, rpc::Reply reply
   SessionPtr found;
   if (stored.ok()) {
     stored = env_->session_mgr->WorkerSessionForSession(session, &found);
+    // A worker may still have to tell its sessions to the task, which has just come here.
+    if (!stored.ok() && expected_.Add(session, Clock::Real()->NowNs())) stored = TfStatus();
     if (!stored.ok()) store_.DropSession(session);
   }
   reply.Send(stored.ok() ? Status::Ok() : Status::Invalid(std::string(stored.message())));
@@ -335,6 +358,7 @@ void StarService::MakeAhead(const std::vector<std::string>& parts) {
 
 TfStatus StarService::Resume(const std::string& values) {
   restored_.Set(snapshots_->clients());
+  expected_.Begin(Clock::Real()->NowNs());
   return store_.Load(values);
 }
 
@@ -350,6 +374,10 @@ void StarService::Release(const std::string& session) {
 
 void StarService::ReleaseEnded() {
   for (const std::string& session : shelf_.ReleaseEnded()) store_.DropSession(session);
+  for (const std::string& session : expected_.TakeOverdue(Clock::Real()->NowNs())) {
+    SessionPtr found;
+    if (!env_->session_mgr->WorkerSessionForSession(session, &found).ok()) store_.DropSession(session);
+  }
 }
 
 std::vector<rpc::Method> StarService::Methods(reactor::Pool& homes) {

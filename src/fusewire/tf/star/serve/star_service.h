@@ -6,10 +6,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <tensorflow/core/distributed_runtime/worker_env.h>
+#include "fusewire/base/mutex.h"
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/tf/star/serve/gate.h"
 #include "fusewire/tf/star/serve/shelf.h"
@@ -43,6 +45,21 @@ class StarService {
 
  private:
   class Incoming;
+  // Sessions that workers still have to tell to a task that has come to this process: other tasks may send it values of
+  // theirs before. Home: any thread.
+  class ExpectedSessions {
+   public:
+    void Begin(int64_t now_ns);
+    // False: they have had time enough.
+    bool Add(const std::string& session, int64_t now_ns);
+    // Those that were added, once they have.
+    std::set<std::string> TakeOverdue(int64_t now_ns);
+
+   private:
+    Mutex mutex_;
+    int64_t until_ns_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
+    std::set<std::string> sessions_ FUSEWIRE_GUARDED_BY(mutex_);
+  };
 
   void Place(rpc::Request request, rpc::Reply reply);
   void Run(rpc::Request request, rpc::Reply reply);
@@ -61,6 +78,7 @@ class StarService {
   Shelf shelf_;
   RestoredAnswers restored_;
   StepStore store_;
+  ExpectedSessions expected_;
   Gate gate_;
 };
 
