@@ -10,6 +10,7 @@
 #include "allocations.h"
 #include "fusewire/base/check.h"
 #include "fusewire/tf/heads/calls.h"
+#include "fusewire/tf/heads/moves.h"
 #include "fusewire/tf/heads/receives.h"
 #include "fusewire/tf/heads/snapshots.h"
 #include "fusewire/wire/wire.h"
@@ -227,9 +228,29 @@ void TryOwner(ConstBytes in) {
   if (Taken(DecodeOwner(whole, &checked))) FUSEWIRE_CHECK(EncodeOwner(checked).size() <= whole.size());
 }
 
+void TryMoves(ConstBytes in) {
+  HandOver asked;
+  if (Taken(DecodeHandOver(in, &asked))) FUSEWIRE_CHECK(EncodeHandOver(asked) == in.ToString());
+  VarReader handed(in), taken(in);
+  HandedOver answer;
+  (void)Taken(DecodeHandedOver(&handed, &answer));
+  TakeTask task;
+  (void)Taken(DecodeTakeTask(in, &task));
+  TakenTask said;
+  (void)Taken(DecodeTakenTask(&taken, &said));
+  std::vector<KeptTensor> values, again;
+  if (!Taken(DecodeKeptTensors(in, &values))) return;
+  for (const KeptTensor& value : values) {
+    CheckWithin(value.session, in);
+    CheckWithin(value.tensor, in);
+  }
+  FUSEWIRE_CHECK(DecodeKeptTensors(ConstBytes(EncodeKeptTensors(values)), &again).ok());
+  FUSEWIRE_CHECK(again.size() == values.size());
+}
+
 void Try(uint8_t which, ConstBytes in) {
   const AllocatedBytes allocated;
-  switch (which % 15) {
+  switch (which % 16) {
     case 0: TryTensors(in); break;
     case 1: TryTexts(in); break;
     case 2: TryList(in); break;
@@ -244,6 +265,7 @@ void Try(uint8_t which, ConstBytes in) {
     case 11: TryState(in); break;
     case 12: TryManifest(in); break;
     case 13: TryOwner(in); break;
+    case 14: TryMoves(in); break;
     default: TryWhereabouts(in);
   }
   // Payloads of statuses are listed, and each has taken two bytes at least; nothing else is kept.

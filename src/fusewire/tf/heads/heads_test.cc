@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fusewire/tf/heads/calls.h"
+#include "fusewire/tf/heads/moves.h"
 #include "fusewire/tf/heads/receives.h"
 
 #include <gmock/gmock.h>
@@ -104,6 +105,53 @@ TEST(Heads, PlacesOfTasksAreReadAsTheyAreWritten) {
   EXPECT_FALSE(
       DecodeWhereabouts(ConstBytes(EncodeWhereabouts(std::vector<Whereabout>(kWhereaboutsMax + 1, said[0]))), &read)
           .ok());
+}
+
+TEST(Heads, WhatServersSayWhileATaskMovesIsReadAsItIsWritten) {
+  ExpectWhole(EncodeHandOver({7, MoveWant::kRound}), [](ConstBytes in) {
+    HandOver asked;
+    return DecodeHandOver(in, &asked).ok() && asked.taker == 7 && asked.want == MoveWant::kRound;
+  });
+  std::string answer;
+  AppendHandedOver({MoveSaid::kEnd, 300}, &answer);
+  ExpectWhole(answer, [](ConstBytes in) {
+    VarReader reader(in);
+    HandedOver read;
+    return DecodeHandedOver(&reader, &read).ok() && read.said == MoveSaid::kEnd && read.bytes == 300;
+  });
+  ExpectWhole(EncodeTakeTask({"ps:3", 1000}), [](ConstBytes in) {
+    TakeTask read;
+    return DecodeTakeTask(in, &read).ok() && read.task == "ps:3" && read.pause_ms_max == 1000;
+  });
+  std::string taken;
+  AppendTakenTask({5, 2, "it is done"}, &taken);
+  ExpectWhole(taken, [](ConstBytes in) {
+    VarReader reader(in);
+    TakenTask read;
+    return DecodeTakenTask(&reader, &read).ok() && read.process == 5 && read.said == "it is done";
+  });
+  const std::string session = "a session", tensor = "a tensor";
+  const std::string values =
+      EncodeKeptTensors({{session, -6, 1, 2, tensor}, {session, 7, kKeptNumbersMax - 1, 1, ConstBytes()}});
+  ExpectWhole(values, [&](ConstBytes in) {
+    std::vector<KeptTensor> read;
+    return DecodeKeptTensors(in, &read).ok() && read.size() == 2 && read[0].step == -6 && read[1].takers == 1 &&
+           read[0].tensor.ToString() == tensor;
+  });
+}
+
+TEST(Heads, OfAMoveWhatNobodySaysIsRefused) {
+  HandOver asked;
+  std::vector<KeptTensor> values;
+  EXPECT_FALSE(DecodeHandOver(EncodeHandOver({7, static_cast<MoveWant>(0)}), &asked).ok());
+  EXPECT_FALSE(DecodeHandOver(EncodeHandOver({7, static_cast<MoveWant>(9)}), &asked).ok());
+  EXPECT_FALSE(DecodeKeptTensors(EncodeKeptTensors({{{}, 1, 2, 0, {}}}), &values).ok());                // no taker
+  EXPECT_FALSE(DecodeKeptTensors(EncodeKeptTensors({{{}, 1, kKeptNumbersMax, 1, {}}}), &values).ok());  // its number
+  std::string many;
+  AppendVarint(&many, 1'000'000);
+  EXPECT_FALSE(DecodeKeptTensors(many, &values).ok());  // more than it has bytes
+  TakeTask task;
+  EXPECT_FALSE(DecodeTakeTask(EncodeTakeTask({std::string(2000, 'p'), 1}), &task).ok());
 }
 
 TEST(Heads, OfNumbersThatAreTooLargeAreRefused) {

@@ -26,7 +26,7 @@ Status DecodeHandOver(ConstBytes in, HandOver* asked) {
   asked->taker = reader.Fixed64();
   const uint8_t want = reader.Byte();
   if (!reader.ok() || !reader.done()) return Status::Invalid("a request to hand a task over is cut off");
-  if (want < static_cast<uint8_t>(MoveWant::kBegin) || want > static_cast<uint8_t>(MoveWant::kDone))
+  if (want < static_cast<uint8_t>(MoveWant::kBegin) || want > static_cast<uint8_t>(MoveWant::kStop))
     return Status::Invalid("a request to hand a task over wants " + std::to_string(want) + ", which is nothing");
   asked->want = static_cast<MoveWant>(want);
   return Status::Ok();

@@ -24,8 +24,8 @@ namespace fusewire::tf {
 //     kEnd      the last frames of the round, and in `bytes` how many it had
 //     kClosed   a manifest without files, with the answers that workers may not have; the values of steps; and the last
 //               frames of the last round
-// kDone: the taker has the task, and serves it.
-enum class MoveWant : uint8_t { kBegin = 1, kNext = 2, kRound = 3, kClose = 4, kDone = 5 };
+// kDone: the taker has the task, and serves it. kStop: it gives up.
+enum class MoveWant : uint8_t { kBegin = 1, kNext = 2, kRound = 3, kClose = 4, kDone = 5, kStop = 6 };
 enum class MoveSaid : uint8_t { kBegun = 1, kFrames = 2, kEnd = 3, kClosed = 4 };
 
 struct HandOver {

@@ -21,7 +21,7 @@ namespace {
 // A step number that no session draws: "fusewire" as a number.
 constexpr int64_t kPortStep = 0x6675736577697265;
 // Between two calls to a task that accepts connections and dies again.
-constexpr int64_t kReturnPauseUs = 100 * 1000;
+constexpr int64_t kReturnPauseUs = 100 * 1000, kFirstPauseUs = 5 * 1000;
 constexpr int64_t kMovedOnPauseUs = 10 * 1000;
 
 Retelling::Way OverGrpc(const SidePtr& side) {
@@ -253,6 +253,7 @@ void Peer::BeginCall(const char* what, observe::Event* call) const {
 struct Peer::Return {
   SidePtr side;
   int64_t deadline_ns = 0;
+  int attempts = 0;
   ScoutPtr scout;  // null: nobody else is asked
   // shared_ptr: the scout ends the call, too.
   std::shared_ptr<tensorflow::CallOptions> options = std::make_shared<tensorflow::CallOptions>();
@@ -302,7 +303,8 @@ void Peer::AwaitOverGrpc(const ReturnPtr& awaited) {
 }
 
 void Peer::AwaitSoon(const ReturnPtr& awaited) {
-  tensorflow::Env::Default()->SchedClosureAfter(kReturnPauseUs,
+  const int64_t pause_us = std::min(kReturnPauseUs, kFirstPauseUs << std::min(awaited->attempts++, 16));
+  tensorflow::Env::Default()->SchedClosureAfter(pause_us,
                                                 [peer = shared_from_this(), awaited] { peer->AwaitOverGrpc(awaited); });
 }
 

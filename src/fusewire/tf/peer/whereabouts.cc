@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/peer/whereabouts.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <tensorflow/core/platform/env.h>
@@ -10,6 +11,7 @@ namespace fusewire::tf {
 namespace {
 
 constexpr int64_t kExchangeNs = 10 * kSecondNs;
+constexpr int64_t kFirstLookUs = 2 * 1000;
 
 class ExchangeCall final : public rpc::Call {
  public:
@@ -138,8 +140,10 @@ void Scout::Look() {
     Exchange(std::move(other), options_.known, [weak = weak_from_this()] {
       if (auto self = weak.lock()) (void)self->HasFound();
     });
-  // As long as somebody waits for it.
-  tensorflow::Env::Default()->SchedClosureAfter(options_.every_us, [weak = weak_from_this()] {
+  // As long as somebody waits for it; soon at first, since a task that has moved is known at once.
+  const uint64_t turn = turn_.load();
+  const int64_t pause_us = std::min(options_.every_us, kFirstLookUs << std::min<uint64_t>(turn, 16));
+  tensorflow::Env::Default()->SchedClosureAfter(pause_us, [weak = weak_from_this()] {
     if (auto self = weak.lock()) self->Look();
   });
 }

@@ -100,7 +100,7 @@ TfStatus Obey(const std::string& words, const tensorflow::ServerDef& def, const 
     if (!index.ok()) return Refused(words, index.status().cause());
     // It may be the process's own in the cluster, and elsewhere now.
     const int task = index.value().empty() ? def.task_index() : index.value()[0];
-    if (index.value().size() > 1 || (adopts && index.value().empty()))
+    if (index.value().size() > 1 || parts[1].empty() || (adopts && index.value().empty()))
       return Refused(words, "this process is to take over one task that is not its own");
     obeyed = adopts ? obedience.adopt(task, done) : obedience.move(task, pause_ms, done);
   }

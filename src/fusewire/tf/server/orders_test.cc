@@ -22,18 +22,27 @@ class OrdersTest : public testing::Test {
     for (int i = 0; i < 4; ++i) (*job->mutable_tasks())[i] = absl::StrCat("host:", i + 1);
   }
   TfStatus Order(const std::string& words) {
-    return Obey(
-        words, def_,
-        [this](int index, std::string* said) {
-          adopted_.push_back(index);
-          *said = "it is done";
-          return says_;
-        },
-        &done_);
+    Obedience obedience;
+    obedience.adopt = [this](int index, std::string* said) {
+      adopted_.push_back(index);
+      *said = "it is done";
+      return says_;
+    };
+    obedience.move = [this](int index, int64_t pause_ms, std::string*) {
+      moved_.emplace_back(index, pause_ms);
+      return says_;
+    };
+    obedience.drain = [this](int64_t pause_ms, std::string*) {
+      drained_.push_back(pause_ms);
+      return says_;
+    };
+    return Obey(words, def_, obedience, &done_);
   }
 
   tensorflow::ServerDef def_;
   std::vector<int> adopted_;
+  std::vector<std::pair<int, int64_t>> moved_;
+  std::vector<int64_t> drained_;
   TfStatus says_;
   std::string done_;
 };
@@ -43,6 +52,17 @@ TEST_F(OrdersTest, ATaskIsAdopted) {
   EXPECT_TRUE(obeyed.ok()) << obeyed;
   EXPECT_EQ(adopted_, std::vector<int>{3});
   EXPECT_EQ(done_, "it is done");
+}
+
+TEST_F(OrdersTest, ATaskIsMovedEvenIfItIsTheProcesssOwnInTheCluster) {
+  EXPECT_TRUE(Order("move ps:3 1000").ok());
+  EXPECT_TRUE(Order("move ps:1 0").ok());
+  EXPECT_EQ(moved_, (std::vector<std::pair<int, int64_t>>{{3, 1000}, {1, 0}}));
+}
+
+TEST_F(OrdersTest, AProcessIsDrained) {
+  EXPECT_TRUE(Order("drain 50").ok());
+  EXPECT_EQ(drained_, std::vector<int64_t>{50});
 }
 
 TEST_F(OrdersTest, WhatCannotBeDoneIsSaid) {
@@ -61,12 +81,22 @@ TEST_F(OrdersTest, WhatIsNoOrderIsNotDone) {
                                                                   {"adopt ps:0,ps:2", "one task that is not its own"},
                                                                   {"adopt ps:4", "the cluster has no \"ps:4\""},
                                                                   {"adopt worker:0", "a task of another job"},
-                                                                  {"adopt ps:\n", "is no task"}};
+                                                                  {"adopt ps:\n", "is no task"},
+                                                                  {"move ps:3", "it is no order"},
+                                                                  {"move ps:3 soon", "milliseconds"},
+                                                                  {"move ps:3 -1", "milliseconds"},
+                                                                  {"move ps:3 99999999999", "milliseconds"},
+                                                                  {"move  1000", "one task that is not its own"},
+                                                                  {"move ps:4 1000", "the cluster has no \"ps:4\""},
+                                                                  {"drain", "it is no order"},
+                                                                  {"drain ps:1", "milliseconds"}};
   for (const auto& [words, why] : wrong) {
     const TfStatus obeyed = Order(words);
     EXPECT_THAT(std::string(obeyed.message()), testing::HasSubstr(why)) << words;
   }
   EXPECT_TRUE(adopted_.empty());
+  EXPECT_TRUE(moved_.empty());
+  EXPECT_TRUE(drained_.empty());
 }
 
 }  // namespace

@@ -220,7 +220,14 @@ void Server::Hold() {
   Snapshots::Hooks hooks;
   StarService& star = service_->star();
   hooks.collect = [&star](std::vector<KeptClient>* clients) { return star.Collect(clients); };
-  hooks.yield = [this](const Owner& successor, bool has_moved) { Yield(successor.epoch, has_moved); };
+  hooks.yield = [this](const Owner& successor, bool has_moved) {
+    // It is the same state there.
+    if (has_moved) {
+      succession_.known()->Learn({ShortTask(own_task()), successor.address, successor.holder, snapshots_->state(),
+                                  successor.epoch});
+    }
+    Yield(successor.epoch, has_moved);
+  };
   hooks.parts = [&star] { return star.Parts(); };
   hooks.values = [&star](std::string* values) { return star.Save(values); };
   hooks.close = [&star] {

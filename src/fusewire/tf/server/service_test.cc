@@ -146,7 +146,7 @@ TEST_F(ServiceTest, RefusesAQuestionThatCannotBeReadAndNamesTheField) {
 }
 
 TEST_F(ServiceTest, OnceItHasASuccessorTheWorkerTakesNoGraphsAndNoSteps) {
-  worker_->Fence();
+  worker_->Fence([](PortWords*) { return false; });
   for (uint16_t number : {kRegisterGraph, kRunGraph}) {
     Question question(number);
     if (number == kRunGraph) question.text.push_back(0);  // no cleanups

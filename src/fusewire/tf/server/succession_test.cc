@@ -37,7 +37,7 @@ class SuccessionTest : public testing::Test {
   // shared_ptr: as sessions hold it.
   std::shared_ptr<FakeCache> cache_ = std::make_shared<FakeCache>(kPeerTask);
   Ways ways_;
-  Succession succession_{"ps:3"};
+  Succession succession_{"ps:3", std::make_shared<Whereabouts>()};
 };
 
 TEST_F(SuccessionTest, TheOthersAreToldWhereItServes) {
@@ -58,20 +58,37 @@ TEST_F(SuccessionTest, WithoutAnEpochNobodyIsTold) {
 
 TEST_F(SuccessionTest, WhoHasLostItsTaskSaysWhereItIsOnceAnotherKnows) {
   succession_.Serve(Place(4));
-  Ends says;
   PortWords said;
-  succession_.Yield(
-      5, [this] { return std::vector<Ways>{ways_}; },
-      [&](const PortWords& words) {
-        said = words;
-        says.Add();
-      });
-  EXPECT_EQ(says.count(), 0);
+  succession_.Yield(5, [this] { return std::vector<Ways>{ways_}; });
+  EXPECT_FALSE(succession_.Where(&said));
   server_.known->Learn({"ps:3", "other:99", 10, 7, 5});
-  ASSERT_TRUE(says.Await(1));
+  const int64_t deadline_ns = Clock::Real()->NowNs() + 10 * kSecondNs;
+  while (!succession_.Where(&said) && Clock::Real()->NowNs() < deadline_ns) std::this_thread::yield();
   EXPECT_EQ(said.epoch, 5u);
   EXPECT_EQ(said.port, 99);
   EXPECT_EQ(said.advertised, "other");
+}
+
+TEST_F(SuccessionTest, ItFollowsATaskThatMovesOn) {
+  PortWords said;
+  succession_.known()->Learn({"ps:3", "other:99", 10, 7, 5});
+  succession_.Yield(5, [this] { return std::vector<Ways>{ways_}; });
+  ASSERT_TRUE(succession_.Where(&said));
+  EXPECT_EQ(said.epoch, 5u);
+  server_.known->Learn({"ps:3", "third:98", 11, 7, 6});
+  const int64_t deadline_ns = Clock::Real()->NowNs() + 10 * kSecondNs;
+  while (said.epoch != 6 && Clock::Real()->NowNs() < deadline_ns) {
+    EXPECT_TRUE(succession_.Where(&said));
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(said.port, 98);
+}
+
+TEST_F(SuccessionTest, AnOlderPlaceIsNoAnswer) {
+  PortWords said;
+  succession_.known()->Learn({"ps:3", "other:99", 10, 7, 4});
+  succession_.Yield(5, [] { return std::vector<Ways>(); });
+  EXPECT_FALSE(succession_.Where(&said));
 }
 
 }  // namespace

@@ -122,10 +122,19 @@ TfStatus Arrival::Close(tensorflow::DeviceMgr* devices, Inventory* inventory) {
   return TfStatus();
 }
 
+Arrival::~Arrival() {
+  if (!is_done_) Say(MoveWant::kStop);
+}
+
 void Arrival::SayDone() {
+  is_done_ = true;
+  Say(MoveWant::kDone);
+}
+
+void Arrival::Say(MoveWant want) {
   HandedOver answer;
   std::vector<std::string> pieces;
-  from_->Ask(MoveWant::kDone, &answer, &pieces).IgnoreError();
+  from_->Ask(want, &answer, &pieces).IgnoreError();
 }
 
 }  // namespace fusewire::tf

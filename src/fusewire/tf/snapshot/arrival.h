@@ -24,6 +24,9 @@ class Arrival {
  public:
   Arrival(std::unique_ptr<Predecessor> from, int64_t pause_ns_max)
       : from_(std::move(from)), pause_ns_max_(pause_ns_max) {}
+  // Without SayDone, the old server is told that nobody comes.
+  ~Arrival();
+  Arrival(const Arrival&) = delete;
 
   // The state as it is now, and its devices' numbers.
   TfStatus Begin(const std::string& task, const std::string& cluster);
@@ -47,6 +50,7 @@ class Arrival {
 
  private:
   TfStatus Round(MoveWant want, uint64_t* bytes);
+  void Say(MoveWant want);
 
   const std::unique_ptr<Predecessor> from_;
   const int64_t pause_ns_max_;
@@ -58,6 +62,7 @@ class Arrival {
   uint64_t bytes_ = 0;         // of all rounds
   int64_t first_ns_ = 1;       // that the first one took
   uint64_t first_bytes_ = 0, last_bytes_ = 0;
+  bool is_done_ = false;
   int64_t closed_ns_ = 0;  // when it was asked to close
 };
 

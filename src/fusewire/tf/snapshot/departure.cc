@@ -20,6 +20,8 @@ void Departure::Ask(MoveWant want, Answer answer) {
     MutexLock lock(mutex_);
     if (want == MoveWant::kDone) {
       is_done_ = true;
+    } else if (want == MoveWant::kStop) {
+      if (why_.ok()) why_ = absl::CancelledError("the process that was to take it has given up");
     } else if (!why_.ok()) {
       why = why_;
     } else if (answer_ != nullptr) {
@@ -77,9 +79,14 @@ TfStatus Departure::Give(const HandedOver& said, std::vector<std::string> pieces
 
 bool Departure::AwaitDone(int64_t deadline_ns) {
   MutexLock lock(mutex_);
-  while (!is_done_ && changed_.WaitUntil(mutex_, deadline_ns)) {
+  while (!is_done_ && why_.ok() && changed_.WaitUntil(mutex_, deadline_ns)) {
   }
   return is_done_;
+}
+
+bool Departure::has_ended() {
+  MutexLock lock(mutex_);
+  return !why_.ok();
 }
 
 void Departure::Fail(const TfStatus& why) {

@@ -27,6 +27,8 @@ class Departure final : public StateSink {
   // Any thread. `answer` is called once, on any thread, when the copier has something to say.
   using Answer = std::function<void(const TfStatus&, const HandedOver&, std::vector<std::string> pieces)>;
   void Ask(MoveWant want, Answer answer);
+  // The taker gets no more.
+  bool has_ended();
 
   // ---- the copier ----
   // The longest that the taker may need between two of its calls from now on.

@@ -155,11 +155,14 @@ TEST_F(OwnershipTest, TheThreadOfTheFirstSaysThatItIsFencedOnce) {
   Mutex mutex;
   CondVar come;
   std::vector<Owner> successors;
-  first.snapshots().Start(nullptr, [&](const Owner& successor) {
+  Snapshots::Hooks hooks;
+  hooks.yield = [&](const Owner& successor, bool has_moved) {
+    EXPECT_FALSE(has_moved);
     MutexLock lock(mutex);
     successors.push_back(successor);
     come.NotifyAll();
-  });
+  };
+  first.snapshots().Start(std::move(hooks));
   const int64_t deadline_ns = Clock::Real()->NowNs() + 10 * kSecondNs;
   {
     MutexLock lock(mutex);
@@ -356,11 +359,13 @@ TEST_F(FrozenTest, OneThatWakesWhileItRemovesItsSnapshotsRemovesNothingOfItsSucc
         at,
         [&] {
           first.snapshots().GiveUp("a queue");
-          first.snapshots().Start(nullptr, [&](const Owner&) {
+          Snapshots::Hooks hooks;
+          hooks.yield = [&](const Owner&, bool) {
             MutexLock lock(mutex);
             is_fenced = true;
             changed.NotifyAll();
-          });
+          };
+          first.snapshots().Start(std::move(hooks));
           const int64_t deadline_ns = Clock::Real()->NowNs() + 10 * kSecondNs;
           {
             MutexLock lock(mutex);

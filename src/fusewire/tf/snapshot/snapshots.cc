@@ -352,7 +352,7 @@ void Snapshots::OnHandOver(const HandOver& asked, Departure::Answer answer) {
     MutexLock lock(now_.mutex);
     if (asked.want == MoveWant::kBegin) {
       if (now_.is_closing || !thread_.joinable()) refused = "it has not begun to serve, or has ended";
-      if (now_.departure != nullptr) refused = "another process is taking it over at this moment";
+      if (now_.departure != nullptr && !now_.departure->has_ended()) refused = "another process is taking it over at this moment";
       if (refused.empty()) now_.departure = std::make_shared<Departure>(asked.taker);
     }
     if (now_.departure != nullptr && now_.departure->taker() == asked.taker) departure = now_.departure;
@@ -378,7 +378,7 @@ void Snapshots::Depart() {
     FUSEWIRE_LOG(kWarn, "%s: it was to move, and stays: %s", task().c_str(), end.ToString().c_str());
   departure->Fail(end);
   MutexLock lock(now_.mutex);
-  now_.departure = nullptr;
+  if (now_.departure == departure) now_.departure = nullptr;
 }
 
 TfStatus Snapshots::GiveRounds(Departure* departure) {

@@ -102,17 +102,19 @@ class StateFileTest : public testing::Test {
     file_.generation = 1;
   }
   void Write(const std::vector<Holding>& holdings) {
-    std::unique_ptr<StateWriter> writer;
-    ASSERT_TRUE(StateWriter::Create(Env(), Path(), EncodeTitle("ps:3", 1), &writer).ok());
+    std::unique_ptr<StateFileSink> file;
+    ASSERT_TRUE(StateFileSink::Create(Env(), Path(), &file).ok());
+    StateWriter writer(file.get());
+    ASSERT_TRUE(writer.AddTitle(EncodeTitle("ps:3", 1)).ok());
     for (const Holding& holding : holdings) {
       StateWriter::Added added;
-      TfStatus status = writer->Add(device_.get(), holding, &added);
+      TfStatus status = writer.Add(device_.get(), holding, &added);
       EXPECT_TRUE(status.ok()) << status;
       EXPECT_EQ(added.has_value, holding.name != "none");
     }
-    ASSERT_TRUE(writer->Close().ok());
-    file_.bytes = writer->bytes();
-    file_.crc = writer->crc();
+    ASSERT_TRUE(file->Close().ok());
+    file_.bytes = writer.bytes();
+    file_.crc = writer.crc();
   }
   TfStatus Read(HeldState* state) { return ReadState(Env(), Path(), "ps:3", file_, state); }
   // A file of these frames.
@@ -551,7 +553,7 @@ TEST_F(SnapshotsTest, WithAQueueThereAreNone) {
   snapshots->Learn(GraphOf({"rows", "sync_token_q"}, "sync_token_q"), true);
   EXPECT_THAT(log.text(), HasSubstr("ps:3: it keeps no snapshots, because it holds the FIFOQueueV2 sync_token_q"));
   EXPECT_EQ(log.text().find("keeps no"), log.text().rfind("keeps no"));
-  snapshots->Start(nullptr);
+  snapshots->Start({});
   const int64_t deadline_ns = Clock::Real()->NowNs() + 10 * kSecondNs;
   while (Files() > 0 && Clock::Real()->NowNs() < deadline_ns) std::this_thread::yield();
   snapshots->Stop();
@@ -566,10 +568,12 @@ TEST_F(SnapshotsTest, TheRunsThatHaveEndedComeBackToo) {
   snapshots->Learn(GraphOf({"rows"}), true);
   Set(snapshots.get(), "rows", 1);
   bool may_collect = false;
-  snapshots->Start([&may_collect](std::vector<KeptClient>* clients) {
+  Snapshots::Hooks hooks;
+  hooks.collect = [&may_collect](std::vector<KeptClient>* clients) {
     clients->push_back({5, 3, {{4, true, "head", {"body"}}}});
     return may_collect ? TfStatus() : absl::DeadlineExceededError("a run did not end");
-  });
+  };
+  snapshots->Start(std::move(hooks));
   EXPECT_TRUE(absl::IsDeadlineExceeded(snapshots->Write()));
   EXPECT_FALSE(fs::exists(File(1, ".manifest")));
   may_collect = true;

@@ -173,7 +173,9 @@ class LostWorld {
     ps_->Begin("session");
     service_ = std::make_unique<StarService>(&ps_->env, snapshots_.get());
     if (snapshots_ == nullptr) return;
-    snapshots_->Start([this](std::vector<KeptClient>* clients) { return service_->Collect(clients); });
+    Snapshots::Hooks hooks;
+    hooks.collect = [this](std::vector<KeptClient>* clients) { return service_->Collect(clients); };
+    snapshots_->Start(std::move(hooks));
   }
   void KeepChannel() {
     const ChannelPtr now = on_->task.peer->channel();

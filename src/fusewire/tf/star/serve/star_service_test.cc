@@ -449,14 +449,16 @@ std::unique_ptr<Snapshots> RestoredTask() {
     graph.add_node()->set_op("VarHandleOp");
     (*graph.mutable_node(0)->mutable_attr())["shared_name"].set_s("rows");
     first->Learn(graph, true);
-    first->Start([](std::vector<KeptClient>* clients) {
+    Snapshots::Hooks hooks;
+    hooks.collect = [](std::vector<KeptClient>* clients) {
       KeptRun run{3, true, "", {}};
       Buffers body;
       AppendTfStatus(TfStatus(), &run.head);
       EXPECT_TRUE(AppendTensor(Ramp(2, 100), &run.head, &body).ok());
       clients->push_back({77, 3, {run, {4, false, "", {}}}});
       return TfStatus();
-    });
+    };
+    first->Start(std::move(hooks));
     EXPECT_TRUE(first->Write().ok());
     first->Stop();
   }

@@ -1,0 +1,109 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/star/serve/gate.h"
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include "fusewire/base/clock.h"
+
+namespace fusewire::tf {
+namespace {
+
+int64_t In(int64_t ns) { return AddNs(Clock::Real()->NowNs(), ns); }
+
+TEST(GateTest, WhoComesWhileItIsClosedGoesOnWhenItOpens) {
+  Gate gate;
+  std::vector<bool> told;
+  const auto kept = [&told](bool may_enter) { told.push_back(may_enter); };
+  EXPECT_TRUE(gate.Enter(kept));
+  gate.Leave();
+  ASSERT_TRUE(gate.Close(In(0)));
+  EXPECT_FALSE(gate.TryEnter());
+  EXPECT_FALSE(gate.Enter(kept));
+  EXPECT_FALSE(gate.Enter(kept));
+  EXPECT_TRUE(told.empty());
+  gate.Open();
+  EXPECT_EQ(told, (std::vector<bool>{true, true}));
+  EXPECT_TRUE(gate.Enter(kept));
+  gate.Leave();
+  EXPECT_EQ(told.size(), 2u);
+}
+
+TEST(GateTest, OnceItHasEndedAllThatComeEnd) {
+  Gate gate;
+  std::vector<bool> told;
+  const auto kept = [&told](bool may_enter) { told.push_back(may_enter); };
+  ASSERT_TRUE(gate.Close(In(0)));
+  EXPECT_FALSE(gate.Enter(kept));
+  gate.End();
+  EXPECT_FALSE(gate.Enter(kept));
+  EXPECT_EQ(told, (std::vector<bool>{false, false}));
+  EXPECT_FALSE(gate.is_open());
+}
+
+TEST(GateTest, OneInsideKeepsItOpen) {
+  Gate gate;
+  bool has_entered = false;
+  ASSERT_TRUE(gate.TryEnter());
+  EXPECT_FALSE(gate.Close(In(kMillisecondNs)));
+  EXPECT_TRUE(gate.Enter([&has_entered](bool may_enter) { has_entered = may_enter; }));
+  gate.Leave();
+  gate.Leave();
+  EXPECT_TRUE(gate.Close(In(0)));
+  EXPECT_FALSE(has_entered);
+}
+
+TEST(GateTest, WhoLeavesOnAnotherThreadLetsItClose) {
+  Gate gate;
+  ASSERT_TRUE(gate.TryEnter());
+  std::thread leaver([&gate] { gate.Leave(); });
+  EXPECT_TRUE(gate.Close(In(10 * kSecondNs)));
+  leaver.join();
+}
+
+// Nobody is inside while it is closed, whoever comes and leaves at the same time; and nobody who came is forgotten.
+TEST(GateTest, AmongManyThreadsItIsEmptyWhileItIsClosed) {
+  constexpr int kThreads = 4, kCalls = 20000;
+  Gate gate;
+  std::atomic<int> inside{0}, ended{0}, at_once{0};
+  std::atomic<bool> is_closed{false};
+  const auto run = [&] {
+    inside.fetch_add(1);
+    EXPECT_FALSE(is_closed.load());
+    inside.fetch_sub(1);
+    ended.fetch_add(1);
+    gate.Leave();
+  };
+  std::function<void(bool)> kept = [&](bool) {
+    if (gate.Enter(kept)) run();
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (int call = 0; call < kCalls; ++call) {
+        if (!gate.Enter(kept)) continue;
+        at_once.fetch_add(1);
+        run();
+      }
+    });
+  }
+  int closed = 0;
+  const int64_t until_ns = In(10 * kSecondNs);
+  while (at_once.load() + ended.load() < kThreads * kCalls && Clock::Real()->NowNs() < until_ns) {
+    if (!gate.Close(In(10 * kSecondNs))) break;
+    is_closed = true;
+    EXPECT_EQ(inside.load(), 0);
+    ++closed;
+    is_closed = false;
+    gate.Open();
+    if (ended.load() == kThreads * kCalls) break;
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(ended.load(), kThreads * kCalls);
+  EXPECT_GT(closed, 0);
+}
+
+}  // namespace
+}  // namespace fusewire::tf
