@@ -2,7 +2,7 @@
 """Which parameter servers should move, so that no process has much more to do than another. Nothing here asks or moves.
 
 The load of a task is the mean of two shares: of the time that parts have taken since the first look, and of the bytes
-of the variables. A process has the load of its tasks. A task moves from a process to the one with the least load, if the
+of the variables. A process has the load of its tasks. A task moves from a process to the one with the least load if the
 larger of the two loads falls by more than 10 % of the largest load of all; then all begins again. So no load grows
 beyond the largest one, and the sum of the squares falls with each move: it ends.
 """

@@ -223,7 +223,8 @@ class FileProcess(Process):
         }
         tasks = (environment.get("FUSEWIRE_TASKS") or own).split(",")
         self.files = Files(pathlib.Path(environment["FUSEWIRE_SNAPSHOTS"]))
-        self.dies_at = environment.get("FAKE_DIES_AT", "")
+        moves = environment.get("FUSEWIRE_ON_SERVED") == "move"
+        self.dies_at = environment.get("FAKE_DIES_AT", "") if moves else ""
         self.stays = environment.get("FAKE_STAYS", "").split(",")
         here = [own, *(task for task in tasks if task != own)]
         super().__init__(
@@ -234,7 +235,7 @@ class FileProcess(Process):
             environment.get("FUSEWIRE_SECRET", ""),
         )
         for task in tasks:
-            if self.files.owner(task)[0] in (0, os.getpid()) or environment.get("FUSEWIRE_ON_SERVED") == "move":
+            if self.files.owner(task)[0] in (0, os.getpid()) or moves:
                 self._become_owner(task)
 
     def _become_owner(self, task: str) -> None:

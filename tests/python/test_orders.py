@@ -10,7 +10,7 @@ from processes import free_addresses
 
 from fusewire import balance
 from fusewire.balance import GAIN_MIN, Load
-from fusewire.inspect import answers, inquiry, serving
+from fusewire.inspect import answers, inquiry, seeing, serving
 
 pytestmark = pytest.mark.once
 
@@ -272,3 +272,19 @@ def test_an_answer_that_lies():
 def test_an_order_may_take_as_long_as_its_bytes():
     assert serving.limit_s(0) == inquiry.ORDER_S
     assert serving.limit_s(10 << 30) > 500
+
+
+def test_a_process_that_came_later_is_of_the_cluster():
+    """It has addresses of its own for its tasks; those of the others are the same."""
+
+    def seen(task, **members):
+        named = {name.replace("_", ":"): address for name, address in members.items()}
+        return seeing.Process(seeing.Place("h", 1, 1, 1, (task,), named), None)
+
+    first = seen("ps:0", ps_0="a:1", ps_1="a:2", worker_0="a:3")
+    later = seen("ps:1", ps_0="a:1", ps_1="a:9", worker_0="a:3")
+    other = seen("ps:0", ps_0="b:1", worker_0="a:3x")
+    ranks = [seen("rank:0"), seen("rank:1")]
+    found = seeing.clusters([first, other, *ranks, later])
+    assert sorted(map(len, found)) == [1, 2, 2]
+    assert [first, later] in found

@@ -88,9 +88,9 @@ def limit_s(bytes_to_move: int) -> float:
     return inquiry.ORDER_S + bytes_to_move / BYTES_PER_S
 
 
-def look(addresses: Iterable[str]) -> Look:
-    """Asks the tasks there, and all others of their clusters that may have variables. One whose Fusewire is too old to
-    say what it serves counts as silent."""
+def look(addresses: Iterable[str], crawls: bool = True) -> Look:
+    """Asks the tasks there, and, unless told otherwise, all others of their clusters that may have variables. One whose
+    Fusewire is too old to say what it serves counts as silent."""
     found = Look()
     wanted = list(dict.fromkeys(addresses))
     asked: set[str] = set()
@@ -114,7 +114,7 @@ def look(addresses: Iterable[str]) -> Look:
                 for address in places
                 if address not in asked and name.rpartition(":")[0] not in IDLE_JOBS
             ]
-            wanted = list(dict.fromkeys(wanted))[: max(0, ASKED_MAX - len(asked))]
+            wanted = list(dict.fromkeys(wanted))[: max(0, ASKED_MAX - len(asked)) if crawls else 0]
     _add_processes(found, told)
     return found
 
