@@ -158,7 +158,9 @@ def call_with(options: argparse.Namespace, run: Callable[[argparse.Namespace, Or
     """Returns the exit code: 0 if it is done."""
     verb = options.verb
     try:
-        addresses = survey.addresses_of(options.cluster, os.environ)
+        named = places_in(getattr(options, "to", None) or getattr(options, "process", None))
+        is_enough = bool(named) and options.cluster == survey.HERE  # that process knows the others
+        addresses = named if is_enough else survey.addresses_of(options.cluster, os.environ)
         secret = secret_of_environment()
         if secret is None and not getattr(options, "dry_run", False):
             raise ValueError(f"orders need the cluster's secret. Fix: set {SECRET} as it is set for the tasks")
@@ -345,6 +347,8 @@ def run_balance(options: argparse.Namespace, orders: Orders) -> int:
         serves = balance.loads_of(before, look, job)
         moves += balance.plan(serves)
         print(*balance.overview(serves, shown), sep="\n")
+    if left := look.unserved():
+        print(f"nobody who answers serves {', '.join(left)}; {look.why_silent()}", file=sys.stderr)
     if not moves:
         print(f"nothing to move: no move would gain more than {balance.GAIN_MIN * 100:.0f} %")
         return 0

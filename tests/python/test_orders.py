@@ -134,7 +134,8 @@ def test_a_process_is_drained(cluster, command):
     assert "ps:1 is served by" in out and "ps:4 is served by" in out
     assert [len(process.serves) for process in own.processes] == [3, 0, 3]
     assert own.processes[1].orders == ["drain 1000"]
-    assert "serves nothing" in command(own, "drain", own.members["ps:1"]).ok()
+    # Its address is enough.
+    assert "serves nothing" in command(own, "drain", own.members["ps:1"], named=False).ok()
     assert own.processes[1].orders == ["drain 1000"]
 
 
@@ -179,7 +180,10 @@ def test_a_busy_process_gives_to_one_that_is_idle(cluster, command):
     out = command(own, "balance", "--over", "0.01").ok()
     assert "ps:0 is served by the process of ps:1" in out
     assert own.processes[1].orders == ["move ps:0 1000"]
-    assert "nothing to move" in command(own, "balance", "--over", "0.01").ok()
+    own.processes[0].stop()
+    done = command(own, "balance", "--over", "0.01", "--cluster", own.members["ps:1"], named=False)
+    assert "nothing to move" in done.ok()
+    assert f"nobody who answers serves ps:2, ps:4; {own.members['ps:0']}: 127.0.0.1 refuses" in done.error
 
 
 def test_the_first_move_that_fails_ends_it(cluster, command):

@@ -94,9 +94,9 @@ class Task:
                 best, ahead = took, told["wall_ns"] / 1e9 - (wall + took / 2) if "wall_ns" in told else 0.0
         return told, best, ahead
 
-    def told(self) -> dict[str, Any]:
+    def told(self, limit_s: float = ANSWER_S) -> dict[str, Any]:
         """What it tells of itself, asked once. Raises NoAnswerError."""
-        return self._ask("about", answers.ABOUT, ANSWER_S)
+        return self._ask("about", answers.ABOUT, limit_s)
 
     def measure(self, task: str) -> dict[str, Any]:
         """Its way to the other task: {"wire", "best_round_trip_ns", ...} or {"error"}. Raises NoAnswerError."""

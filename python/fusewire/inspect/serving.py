@@ -78,6 +78,11 @@ class Look:
         """Those that may serve a task of this job."""
         return [process for process in self.processes if process.job == job]
 
+    def unserved(self) -> list[str]:
+        """The tasks that nobody serves who answers."""
+        names = [name for name in self.members if name.rpartition(":")[0] not in IDLE_JOBS]
+        return sorted((name for name in names if self.server_of(name) is None), key=order_of)
+
     def why_silent(self) -> str:
         """Of the addresses that do not answer; "" if all do."""
         return "; ".join(f"{address}: {error.text}" for address, error in self.silent.items())
@@ -88,9 +93,9 @@ def limit_s(bytes_to_move: int) -> float:
     return inquiry.ORDER_S + bytes_to_move / BYTES_PER_S
 
 
-def look(addresses: Iterable[str], crawls: bool = True) -> Look:
+def look(addresses: Iterable[str], crawls: bool = True, limit_s: float = inquiry.ANSWER_S) -> Look:
     """Asks the tasks there, and, unless told otherwise, all others of their clusters that may have variables. One whose
-    Fusewire is too old to say what it serves counts as silent."""
+    Fusewire is too old to say what it serves counts as silent, as one that does not answer within limit_s."""
     found = Look()
     wanted = list(dict.fromkeys(addresses))
     asked: set[str] = set()
@@ -98,7 +103,7 @@ def look(addresses: Iterable[str], crawls: bool = True) -> Look:
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         while wanted:
             asked.update(wanted)
-            for address, answer in zip(wanted, pool.map(_ask, wanted), strict=True):
+            for address, answer in zip(wanted, pool.map(lambda each: _ask(each, limit_s), wanted), strict=True):
                 if isinstance(answer, inquiry.NoAnswerError):
                     found.silent[address] = answer
                 else:
@@ -146,11 +151,11 @@ def order_of(task: str) -> tuple[str, int, str]:
     return job, int(index) if index.isdecimal() else -1, index
 
 
-def _ask(address: str) -> Mapping[str, Any] | inquiry.NoAnswerError:
+def _ask(address: str, limit_s: float) -> Mapping[str, Any] | inquiry.NoAnswerError:
     try:
         inquiry.connect(address)
         with contextlib.closing(inquiry.Task(address)) as task:
-            told = task.told()
+            told = task.told(limit_s)
     except inquiry.NoAnswerError as error:
         return error
     except ValueError as error:

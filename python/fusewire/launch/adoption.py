@@ -17,6 +17,7 @@ from fusewire.inspect import inquiry, serving
 from fusewire.secret import secret_or_nothing
 
 AT_ONCE = 8
+LOOK_S = 2.0  # for an answer; one that is alive gives it within milliseconds
 
 
 class Process(Protocol):
@@ -98,7 +99,7 @@ class Adoption(Generic[Task]):
     def _look(self) -> None:
         """Without an answer from each of them, what the launcher knows counts."""
         with contextlib.suppress(ImportError):
-            found = serving.look([one.address for one in self._living], crawls=False)
+            found = serving.look([one.address for one in self._living], crawls=False, limit_s=LOOK_S)
             if not all(one.address in found.at for one in self._living):
                 return
             self.seen = [(one, list(found.at[one.address].serves)) for one in self._living]

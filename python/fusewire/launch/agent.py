@@ -85,13 +85,18 @@ class Agent:
             try:
                 self._begin()
                 self._loop.watch(self._source, self._read)
-                while not (self._lost or self._finishing):
+                while not (self._lost or self._finishing or self._has_drained()):
                     self._turn(frames.TICK_S)
                 if self._finishing:
                     self._finish()
             finally:
                 self._processes.kill()
-        return ENDED_BY_LAUNCHER if self._finishing else LAUNCHER_LOST
+        return ENDED_BY_LAUNCHER if self._finishing or self._has_drained() else LAUNCHER_LOST
+
+    def _has_drained(self) -> bool:
+        """Whether a signal has ended all that ran here, and the launcher knows it: it goes on with the other hosts."""
+        is_idle = self._processes.is_idle and self._processes.is_silent and not self._waiting
+        return bool(self._drain_s and self._loop.signals and is_idle) and not self._lost
 
     def _begin(self) -> None:
         self.send(frames.FIRST_LINE)

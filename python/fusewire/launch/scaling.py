@@ -288,7 +288,7 @@ class Scaling:
         served: set[str] | None = None
         while True:
             self._check(task)
-            at = serving.look([task.address]).at.get(task.address)
+            at = serving.look([task.address], crawls=False).at.get(task.address)
             now = time.monotonic()
             if at is not None and set(at.serves) != served:
                 served, last = set(at.serves), now
