@@ -13,7 +13,7 @@ import sys
 import pytest
 from conftest import DEADLINE_S, FUSEWIRE, run_to_end
 from hosts import network
-from processes import free_addresses
+from processes import free_addresses, wait_until
 from test_run import SERVE, SHOW, Runner
 
 from fusewire.launch.launchers import found_kind, node_names, rank_info
@@ -130,6 +130,25 @@ def test_processes_that_disagree_about_their_tasks_are_named(run):
     errors = [one.communicate(timeout=DEADLINE_S)[1] for one in started]
     assert started[0].returncode == 126
     assert "rank 0: rank 1 has 1 ports for the 2 tasks that it is to serve. Fix: " in errors[0]
+
+
+def test_a_process_that_its_launcher_takes_away_drains_first(run):
+    """It has longer than without --drain, ends with 0, and the others go on."""
+    script = (
+        'case "$TF_CONFIG" in *\'"ps", "index": 1}\'*) trap "sleep 6; touch drained; exit 0" TERM; touch up;; esac; '
+        "until [ -e enough ]; do sleep 0.1; done"
+    )
+    options = ["--ps", "2", "--snapshots", "kept", "--restarts", "1", "--drain", "20"]
+    job = Job(run, 3, *options, script=script)
+    wait_until((run.folder / "up").exists, 30, "the server is up")
+    job.processes[1].send_signal(signal.SIGTERM)
+    assert job.processes[1].wait(20) == 0
+    assert (run.folder / "drained").exists()
+    (run.folder / "enough").touch()
+    ended = job.end()
+    assert [code for code, _, _ in ended] == [0, 0, 0], ended
+    assert "ps:1 has ended: other processes serve what it had" in ended[0][2]
+    assert "failed" not in ended[0][2]
 
 
 def test_a_failure_ends_all_processes(run):

@@ -208,6 +208,11 @@ class Processes:
         kill_children(self._others | {running.process.pid for running in self._running})
 
     @property
+    def is_idle(self) -> bool:
+        """Whether all have ended."""
+        return not self._running
+
+    @property
     def is_silent(self) -> bool:
         """Whether all output has been read to its end."""
         return not self._streams
