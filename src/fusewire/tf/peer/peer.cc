@@ -318,6 +318,7 @@ ScoutPtr Peer::Seek(int64_t every_us, std::function<ChannelPtr(uint64_t turn)> o
   {
     MutexLock lock(mutex_);
     scout.after_epoch = last_.epoch;
+    scout.again_ns = std::max<int64_t>(again_ns_, 1);
   }
   auto begun = std::make_shared<Scout>(std::move(scout));
   begun->Begin();
@@ -329,7 +330,9 @@ bool Peer::IsFoundElsewhere(PortWords* words) {
   if (options_.known == nullptr || !options_.known->Find(ShortTask(options_.target), &found)) return false;
   {
     MutexLock lock(mutex_);
-    if (found.epoch <= last_.epoch) return false;
+    const int64_t now_ns = Clock::Real()->NowNs();
+    if (found.epoch < last_.epoch || (found.epoch == last_.epoch && now_ns < again_ns_)) return false;
+    again_ns_ = AddNs(now_ns, kReturnPauseUs * 1000);
   }
   return words->PointTo(found);
 }

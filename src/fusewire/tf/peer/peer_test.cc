@@ -562,19 +562,31 @@ TEST_F(SuccessorTest, OneThatOthersHaveFoundIsToldOverTheWire) {
   EXPECT_TRUE(grpc_.asked.empty());
 }
 
-TEST_F(SuccessorTest, OneThatIsNotWhereOthersSaidIsAskedForAgain) {
-  Routing first, second;
+TEST_F(SuccessorTest, OneThatIsNotWhereOthersSaidIsLookedForUntilItIsFound) {
+  Routing routing;
   known_->Learn(Taken("127.0.0.1:1", 2));  // nobody listens there
+  Route(&routing);
+  EXPECT_EQ(sessions_, 0);
+  known_->Learn(Taken(server_.address().ToString(), 3));
+  ASSERT_TRUE(routing.end.Await(1));
+  ASSERT_NE(routing.channel, nullptr) << routing.status;
+  EXPECT_EQ(peer_->epoch(), 3u);
+  EXPECT_EQ(sessions_, 1);
+}
+
+// Its connection was reset: it is still there, and so is its session.
+TEST_F(SuccessorTest, OneWhoseConnectionIsLostIsFoundAgainWhereItWas) {
+  Routing first, second;
+  known_->Learn(Taken(server_.address().ToString(), 2));
   Route(&first);
   ASSERT_TRUE(first.end.Await(1));
-  EXPECT_TRUE(absl::IsUnavailable(first.status)) << first.status;
-  EXPECT_EQ(sessions_, 0);
+  ASSERT_NE(first.channel, nullptr) << first.status;
+  first.channel->ReportStatus(Status::Unavailable("it was reset"));
   Route(&second);
-  ASSERT_EQ(grpc_.asked.size(), 1u);
-  grpc_.Answer(Words(KnowingServer::kIncarnation, 3));
   ASSERT_TRUE(second.end.Await(1));
   ASSERT_NE(second.channel, nullptr) << second.status;
-  EXPECT_EQ(peer_->epoch(), 3u);
+  EXPECT_NE(second.channel, first.channel);
+  EXPECT_EQ(second.channel->address().ToString(), server_.address().ToString());
   EXPECT_EQ(sessions_, 1);
 }
 

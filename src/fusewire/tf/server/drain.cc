@@ -20,14 +20,14 @@
 namespace fusewire::tf {
 namespace {
 
-std::atomic<bool> is_draining_now{false};
+std::atomic<int> drains{0};
 std::atomic<int> term_pipe{-1};  // the end of a pipe into which the signal writes
 struct sigaction term_before;    // what the signal did
 
 void OnTerm(int) {
   const int kept = errno;
   const char byte = 0;
-  if (write(term_pipe.load(), &byte, 1) < 0) is_draining_now = true;  // nothing else can be done here
+  if (write(term_pipe.load(), &byte, 1) < 0) ++drains;  // nothing else can be done here
   errno = kept;
 }
 
@@ -61,7 +61,7 @@ void Await(int end, int64_t limit_ns, const std::function<TfStatus()>& drain) {
   while (read(end, &byte, 1) != 1) {
     if (errno != EINTR) return;
   }
-  is_draining_now = true;
+  ++drains;
   sigaction(SIGTERM, &term_before, nullptr);  // a second one ends the process at once
   TfStatus drained;
   const bool has_ended = DrainWithin(limit_ns, drain, &drained);
@@ -78,9 +78,10 @@ void Await(int end, int64_t limit_ns, const std::function<TfStatus()>& drain) {
 
 }  // namespace
 
-bool IsDraining() { return is_draining_now; }
+bool IsDraining() { return drains > 0; }
 
-void SetDraining() { is_draining_now = true; }
+Draining::Draining() { ++drains; }
+Draining::~Draining() { --drains; }
 
 void DrainBeforeTheEnd(int64_t limit_ns, std::function<TfStatus()> drain) {
   static std::atomic<bool> has_begun{false};

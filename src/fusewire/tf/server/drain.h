@@ -13,8 +13,13 @@ namespace fusewire::tf {
 
 // Once a process; later calls change nothing. `drain` is called on a thread of its own, and has so long.
 void DrainBeforeTheEnd(int64_t limit_ns, std::function<TfStatus()> drain);
-// It has been told to end, or has been drained by an order: it takes no tasks.
+// It has been told to end, or gives its tasks away: it takes none.
 bool IsDraining();
-void SetDraining();
+class Draining {
+ public:
+  Draining();
+  ~Draining();
+  Draining(const Draining&) = delete;
+};
 
 }  // namespace fusewire::tf

@@ -86,17 +86,17 @@ TEST(TasksOfAProcess, AreNotGuessed) {
 }
 
 TEST(TasksOfAProcess, AreServedOnce) {
-  Hosting one(0), other(0);
-  EXPECT_TRUE(one.Begin("ps:0 here:1").ok());
-  EXPECT_TRUE(absl::IsAlreadyExists(other.Begin("ps:0 here:1")));
+  Hosting one(0, false), other(0, false);
+  EXPECT_TRUE(one.Begin("ps:0 here:1", nullptr).ok());
+  EXPECT_TRUE(absl::IsAlreadyExists(other.Begin("ps:0 here:1", nullptr)));
   {
-    Hosting elsewhere(0);
-    EXPECT_TRUE(elsewhere.Begin("ps:0 there:1").ok());
+    Hosting elsewhere(0, false);
+    EXPECT_TRUE(elsewhere.Begin("ps:0 there:1", nullptr).ok());
   }
-  EXPECT_TRUE(other.Begin("ps:0 there:1").ok());
+  EXPECT_TRUE(other.Begin("ps:0 there:1", nullptr).ok());
   other.End();
   one.End();
-  EXPECT_TRUE(other.Begin("ps:0 here:1").ok());
+  EXPECT_TRUE(other.Begin("ps:0 here:1", nullptr).ok());
 }
 
 // Makes servers with FUSEWIRE_TASKS.

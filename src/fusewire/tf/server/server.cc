@@ -80,14 +80,15 @@ TfStatus Failed(const Status& status) {
 std::string TaskOf(const std::string& job, int index) { return absl::StrCat("/job:", job, "/replica:0/task:", index); }
 
 // What is known of where tasks are, for all servers of the process that have this cluster.
-WhereaboutsPtr KnownHere(const tensorflow::ClusterDef& cluster) {
+WhereaboutsPtr KnownHere(const tensorflow::ClusterDef& cluster, const std::string& folder) {
+  using Key = std::pair<std::string, std::map<std::string, std::string>>;
   struct Tables {
     Mutex mutex;
-    std::map<std::map<std::string, std::string>, WhereaboutsPtr> all FUSEWIRE_GUARDED_BY(mutex);
+    std::map<Key, WhereaboutsPtr> all FUSEWIRE_GUARDED_BY(mutex);
   };
   static auto* tables = new Tables;
   MutexLock lock(tables->mutex);
-  WhereaboutsPtr& known = tables->all[AddressesOf(cluster)];
+  WhereaboutsPtr& known = tables->all[{folder, AddressesOf(cluster)}];
   if (known == nullptr) known = std::make_shared<Whereabouts>();
   return known;
 }
@@ -135,7 +136,7 @@ Server::Server(const tensorflow::ServerDef& def, int home_index, GrpcPort port)
       protocol_(def.protocol()),
       settings_(ReadSettings(def.job_name())),
       hosting_(home_index, port == GrpcPort::kAny),
-      succession_(ShortTask(own_task()), KnownHere(def.cluster())) {
+      succession_(ShortTask(own_task()), KnownHere(def.cluster(), settings_.snapshots.folder)) {
   if (!IsOurs(protocol_)) settings_.disabled = true;
 }
 
@@ -174,7 +175,7 @@ TfStatus Server::Host(const tensorflow::ServerDef& def, int task_index, GrpcPort
   its.clear_port();  // it is the port of the task in `def`
   const int home_index = port == GrpcPort::kAny ? def.task_index() : task_index;
   std::unique_ptr<Server> server(new Server(its, home_index, port));
-  server->settings_.moves_here = pause_ms_max > 0;
+  if (port == GrpcPort::kAny) server->settings_.moves_here = pause_ms_max > 0;
   if (pause_ms_max > 0) server->settings_.pause_ns_max = pause_ms_max * kMillisecondNs;
   const std::string task = ShortTask(server->own_task());
   const std::string address = AddressesOf(def.cluster())[server->own_task()];
@@ -283,7 +284,7 @@ TfStatus Server::TakeHere(int task_index, int64_t pause_ms_max, std::string* sai
 }
 
 TfStatus Server::DrainAll(int64_t pause_ms_max, std::string* done) {
-  SetDraining();
+  const Draining draining;
   std::string failed;
   for (Server* server : ServersHere()) {
     const std::string task = ShortTask(server->own_task());
@@ -293,6 +294,8 @@ TfStatus Server::DrainAll(int64_t pause_ms_max, std::string* done) {
       given = GiveAway(task, static_cast<uint64_t>(pause_ms_max),
                        FindSiblings(server->cluster(), *server->directory_, server->own_task()), &said);
     }
+    // The answer may be lost with the connections of the old server.
+    if (!given.ok() && server->succession_.AwaitSuccessor(&said)) given = TfStatus();
     if (given.ok()) absl::StrAppend(done, done->empty() ? "" : "; ", said);
     if (!given.ok()) absl::StrAppend(&failed, failed.empty() ? "" : "; ", given.message());
   }

@@ -3,6 +3,9 @@
 
 #include <utility>
 
+#include <absl/strings/str_cat.h>
+#include <tensorflow/core/platform/env.h>
+
 #include "fusewire/base/clock.h"
 #include "fusewire/base/log.h"
 
@@ -10,6 +13,7 @@ namespace fusewire::tf {
 namespace {
 
 constexpr int64_t kServedNs = 2 * kSecondNs;
+constexpr int64_t kGivenAwayNs = kSecondNs;
 constexpr int64_t kYieldPauseUs = 200 * 1000;
 
 }  // namespace
@@ -92,6 +96,17 @@ bool Succession::Where(PortWords* words) {
   }
   Whereabout found;
   return known_->Find(task_, &found) && found.epoch >= epoch && words->PointTo(found);
+}
+
+bool Succession::AwaitSuccessor(std::string* said) {
+  const int64_t until_ns = AddNs(Clock::Real()->NowNs(), kGivenAwayNs);
+  for (;;) {
+    Whereabout found;
+    const bool is_elsewhere = known_->Find(task_, &found) && found.epoch > place().epoch;
+    if (is_elsewhere) *said = absl::StrCat(task_, " is served at ", found.address, ", epoch ", found.epoch);
+    if (is_elsewhere || Clock::Real()->NowNs() >= until_ns) return is_elsewhere;
+    tensorflow::Env::Default()->SleepForMicroseconds(1000);
+  }
 }
 
 }  // namespace fusewire::tf

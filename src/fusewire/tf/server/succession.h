@@ -40,6 +40,8 @@ class Succession {
   void Yield(uint64_t epoch, std::function<std::vector<Ways>()> siblings);
   // Afterwards. False: nobody has said it yet.
   bool Where(PortWords* words);
+  // A thread that may wait: a moment. True: another process has the task; in words.
+  bool AwaitSuccessor(std::string* said);
 
  private:
   const std::string task_;  // "ps:3"
