@@ -2,8 +2,9 @@
 """Checks the files of deploy/: tools/lint.sh deploy runs it with .venv/bin/python.
 
 Each manifest fits the schema of its kind in several versions of Kubernetes; Kubeflow's kinds, for which there are no
-schemas, have the fields that their operators look for. The command of each container is one that `fusewire` accepts,
-and TF_CONFIG is JSON. The Dockerfile has only instructions that exist, and its stages are defined before they are used.
+schemas, have the fields that their operators look for. The command of each container, of its probes and of its hooks is
+one that `fusewire` accepts, and TF_CONFIG is JSON. A hook ends before its pod is killed. The Dockerfile has only
+instructions that exist, and its stages are defined before they are used.
 """
 
 import argparse
@@ -20,11 +21,14 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "python"))
-from fusewire import settings  # noqa: E402
+from fusewire import orders, ready, settings  # noqa: E402
 from fusewire.doctor import doctor  # noqa: E402
 from fusewire.launch import run  # noqa: E402
 
 VERSIONS = ("1.30", "1.34")
+GRACE_S = 30  # Kubernetes' own, where a pod says none
+# A pod that moves its tasks away: these are not in every version of `fusewire`.
+LATER = {"drain", "FUSEWIRE_DRAIN"}
 INSTRUCTIONS = {"FROM", "ARG", "RUN", "WORKDIR", "COPY", "USER", "EXPOSE", "ENV", "ENTRYPOINT", "CMD"}
 
 
@@ -115,12 +119,13 @@ def check_pod(pod: dict[str, Any]) -> None:
     volumes = {volume["name"] for volume in pod.get("volumes", ())}
     for container in pod["containers"]:
         accept(container["args"])
+        check_commands(pod, container)
         for mount in container.get("volumeMounts", ()):
             if mount["name"] not in volumes:
                 raise FindingError(f"there is no volume {mount['name']}")
         variables = {one["name"]: one.get("value") for one in container.get("env", ())}
         for name in variables:
-            if name.startswith("FUSEWIRE_") and name not in settings.NAMES:
+            if name.startswith("FUSEWIRE_") and name not in settings.NAMES | LATER:
                 raise FindingError(f"{name} is not a setting")
         if variables.get("FUSEWIRE_SECRET"):
             raise FindingError("a secret stands in the file")
@@ -132,6 +137,27 @@ def check_pod(pod: dict[str, Any]) -> None:
                 if known.index(name) > known.index("TF_CONFIG"):
                     raise FindingError(f"{name} must stand before TF_CONFIG")
             json.loads(config.replace("$(CLUSTER)", "{}").replace("$(INDEX)", "0"))
+
+
+def check_commands(pod: dict[str, Any], container: dict[str, Any]) -> None:
+    """Of probes and hooks."""
+    named = {key: value for key, value in container.items() if key.endswith("Probe")} | container.get("lifecycle", {})
+    for name, one in named.items():
+        words = one.get("exec", {}).get("command", [])
+        if "fusewire" in words:
+            accept(words[words.index("fusewire") + 1 :])
+        elif words:
+            raise FindingError(f"{name} runs {words[0]}")
+    hook = container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", [])
+    if not hook:
+        return
+    if hook[0] != "timeout":
+        raise FindingError("preStop may take for ever, and longer than the pod has: begin with timeout SECONDS")
+    seconds = int(hook[1]) + int({one["name"]: one.get("value") for one in container["env"]}.get("FUSEWIRE_DRAIN") or 0)
+    if seconds >= pod.get("terminationGracePeriodSeconds", GRACE_S):
+        raise FindingError(
+            f"preStop and FUSEWIRE_DRAIN may take {seconds} s: terminationGracePeriodSeconds must be more"
+        )
 
 
 def check_secret(pod: dict[str, Any], container: dict[str, Any], file: pathlib.PurePosixPath) -> None:
@@ -148,9 +174,11 @@ def check_secret(pod: dict[str, Any], container: dict[str, Any], file: pathlib.P
 
 def accept(arguments: list[str]) -> None:
     """As `fusewire ARGUMENTS...` would."""
+    if arguments[0] in LATER:
+        return
     parser = argparse.ArgumentParser(exit_on_error=False)
     verbs = parser.add_subparsers()
-    for verb in (run, doctor):
+    for verb in (run, doctor, ready, orders):
         verb.add_to(verbs)
     try:
         parser.parse_args(arguments)

@@ -28,6 +28,7 @@ PAGES = {
     "chief": "elastic.md#the-chief-joins-a-living-job",
     "hosting": "elastic.md#many-tasks-in-few-processes",
     "orders": "elastic.md#orders",
+    "kubernetes": "elastic.md#in-kubernetes",
     "cluster": "network.md#check-a-running-cluster",
     "setting": "settings.md#the-table",
     "no task": "seeing.md#no-task-is-found",

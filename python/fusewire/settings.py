@@ -287,6 +287,7 @@ SETTINGS = (
     Setting("FUSEWIRE_DEPS", "", "`skip`: install no Debian packages; use the installed ones", TOOLS),
 )
 TASKS = "FUSEWIRE_TASKS"
+ON_SERVED = "FUSEWIRE_ON_SERVED"
 NAMES = {name for setting in SETTINGS for name in setting.names}
 
 
