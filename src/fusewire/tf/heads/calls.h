@@ -39,8 +39,10 @@ enum MethodNumber : uint16_t {
   kGetStatus = 17,    // the control plane of a task that is no more where its cluster says
   kCreateWorkerSession = 18,
   kDeleteWorkerSession = 19,
+  kHandOver = 20,  // heads/moves.h
+  kTakeTask = 21,  // likewise
 };
-constexpr uint16_t kMethodsEnd = kDeleteWorkerSession + 1;
+constexpr uint16_t kMethodsEnd = kTakeTask + 1;
 
 // An application error of kReceive: send the keys again.
 constexpr uint32_t kUnknownKeys = 1;
@@ -136,6 +138,9 @@ struct DataPort {
   // Of such a task: how often somebody has taken it over. Its calls are those from kWhereabouts on, too.
   uint64_t epoch = 0;
 };
+
+// In the error of a server whose task another process has: it lives, and knows where that is, or will.
+constexpr const char* kLostItsTask = "this server has lost its task to another one";
 
 // Always with "fuses": this version answers fused receives.
 std::string EncodeDataPort(const DataPort& port);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/distributed_runtime/call_options.h>
 #include <tensorflow/core/platform/env.h>
@@ -21,6 +22,7 @@ namespace {
 constexpr int64_t kPortStep = 0x6675736577697265;
 // Between two calls to a task that accepts connections and dies again.
 constexpr int64_t kReturnPauseUs = 100 * 1000;
+constexpr int64_t kMovedOnPauseUs = 10 * 1000;
 
 Retelling::Way OverGrpc(const SidePtr& side) {
   return {[side](const auto* request, auto* response, Retelling::Done done) {
@@ -234,7 +236,7 @@ void Peer::Find(const SidePtr& side, Routed routed) {
   FUSEWIRE_CHECK(side->worker() != nullptr);
   PortWords elsewhere;
   if (IsFoundElsewhere(&elsewhere)) {
-    Answered(side, TfStatus(), /*has_plugin=*/true, elsewhere);
+    Answered(side, TfStatus(), /*has_plugin=*/true, elsewhere, AddNs(Clock::Real()->NowNs(), limit_ns));
   } else if (limit_ns > 0) {
     AwaitReturn(side, AddNs(Clock::Real()->NowNs(), limit_ns));
   } else {
@@ -269,11 +271,11 @@ void Peer::AwaitReturn(const SidePtr& side, int64_t deadline_ns) {
   awaited->side = side;
   awaited->deadline_ns = deadline_ns;
   if (options_.other != nullptr) {
-    auto found = [peer = shared_from_this(), side, options = awaited->options] {
+    auto found = [peer = shared_from_this(), side, deadline_ns, options = awaited->options] {
       options->StartCancel();
       PortWords words;
       if (!peer->IsFoundElsewhere(&words)) return peer->Ask(side, nullptr);
-      peer->Answered(side, TfStatus(), /*has_plugin=*/true, words);
+      peer->Answered(side, TfStatus(), /*has_plugin=*/true, words, deadline_ns);
     };
     awaited->scout = Seek(kReturnPauseUs, options_.other, std::move(found));
   }
@@ -291,7 +293,9 @@ void Peer::AwaitOverGrpc(const ReturnPtr& awaited) {
                                             awaited->call.End(status.ok());
                                             if (awaited->is_over()) return;
                                             if (absl::IsDeadlineExceeded(status)) awaited->deadline_ns = 0;
-                                            if (absl::IsUnavailable(status) && awaited->is_early())
+                                            // Or it lives, and knows who has its task.
+                                            const bool is_elsewhere = absl::StrContains(status.message(), kLostItsTask);
+                                            if (absl::IsUnavailable(status) && !is_elsewhere && awaited->is_early())
                                               return peer->AwaitSoon(awaited);
                                             peer->Ask(awaited->side, awaited);
                                           });
@@ -350,7 +354,8 @@ void Peer::Ask(const SidePtr& side, const ReturnPtr& awaited) {
                                  TfStatus said = status;
                                  const bool has_plugin = status.ok() && words.Read(question->response);
                                  if (has_plugin) said = peer->Compare(&words);
-                                 peer->Answered(side, said, has_plugin && said.ok(), words);
+                                 peer->Answered(side, said, has_plugin && said.ok(), words,
+                                                awaited == nullptr ? 0 : awaited->deadline_ns);
                                });
 }
 
@@ -370,7 +375,8 @@ TfStatus Peer::Compare(PortWords* words) {
       ", which does not answer, and what it has itself is older; next: see why that one is gone (fusewire why)"));
 }
 
-void Peer::Answered(const SidePtr& side, const TfStatus& status, bool has_plugin, PortWords words) {
+void Peer::Answered(const SidePtr& side, const TfStatus& status, bool has_plugin, PortWords words,
+                    int64_t deadline_ns) {
   bool is_return = false;
   {
     MutexLock lock(mutex_);
@@ -385,12 +391,17 @@ void Peer::Answered(const SidePtr& side, const TfStatus& status, bool has_plugin
   }
   ChannelPtr channel = MakeChannel(words);
   retelling_->Say(words.epoch != 0 ? OverWire(channel) : OverGrpc(side),
-                  [peer = shared_from_this(), words, channel](const TfStatus& told) {
+                  [peer = shared_from_this(), side, words, channel, deadline_ns](const TfStatus& told) {
                     if (told.ok()) {
                       LOG(INFO) << "fusewire: " << ShortTask(peer->options_.target) << " is back with what it had";
                     } else {
                       MutexLock lock(peer->mutex_);  // it is not looked for there again
                       peer->last_.epoch = std::max(peer->last_.epoch, words.epoch);
+                    }
+                    const bool has_moved_on = absl::IsUnavailable(told) && words.epoch != 0;
+                    if (has_moved_on && Clock::Real()->NowNs() < deadline_ns) {
+                      auto again = [peer, side, deadline_ns] { peer->AwaitReturn(side, deadline_ns); };
+                      return tensorflow::Env::Default()->SchedClosureAfter(kMovedOnPauseUs, again);
                     }
                     peer->Settle(told, true, words, channel);
                   });

@@ -127,7 +127,8 @@ class Peer : public std::enable_shared_from_this<Peer> {
   TfStatus Compare(PortWords* words);
   // Others have said it. False: nothing later than what was found here before.
   bool IsFoundElsewhere(PortWords* words);
-  void Answered(const SidePtr& side, const TfStatus& status, bool has_plugin, PortWords words);
+  // `deadline_ns`: until then it is looked for again, if it has moved on meanwhile.
+  void Answered(const SidePtr& side, const TfStatus& status, bool has_plugin, PortWords words, int64_t deadline_ns);
   void Settle(const TfStatus& status, bool has_plugin, const PortWords& words, ChannelPtr channel);
   void LookFor();
   void ForgetSessions();

@@ -20,7 +20,7 @@ namespace {
 
 struct ServedTasks {
   Mutex mutex;
-  std::set<std::string> names FUSEWIRE_GUARDED_BY(mutex);
+  std::map<std::string, Server*> by_name FUSEWIRE_GUARDED_BY(mutex);
   std::vector<Server*> kept FUSEWIRE_GUARDED_BY(mutex);
 };
 
@@ -42,10 +42,18 @@ TfStatus NotHosted(const Status& status) {
   return TfStatus(told.code(), absl::StrCat("fusewire: ", told.message(), kSeeHosting));
 }
 
-TfStatus Hosting::Begin(const std::string& name) {
+std::vector<Server*> ServersHere() {
+  std::vector<Server*> servers;
   ServedTasks& served = AllServedTasks();
   MutexLock lock(served.mutex);
-  if (!served.names.insert(name).second) {
+  for (const auto& one : served.by_name) servers.push_back(one.second);
+  return servers;
+}
+
+TfStatus Hosting::Begin(const std::string& name, Server* server) {
+  ServedTasks& served = AllServedTasks();
+  MutexLock lock(served.mutex);
+  if (!served.by_name.emplace(name, server).second) {
     return absl::AlreadyExistsError(absl::StrCat(
         "fusewire: this process has a server for ", name,
         " already, made by its program or as FUSEWIRE_TASKS says; next: make one server for it", kSeeHosting));
@@ -57,7 +65,7 @@ TfStatus Hosting::Begin(const std::string& name) {
 void Hosting::End() {
   ServedTasks& served = AllServedTasks();
   MutexLock lock(served.mutex);
-  served.names.erase(name_);
+  served.by_name.erase(name_);
   name_.clear();
 }
 

@@ -25,21 +25,25 @@ class Server;
 
 // Until the process ends.
 void KeepServer(Server* server);
+// The servers of this process that serve a task. They live as long as it.
+std::vector<Server*> ServersHere();
 
 // A server's place in its process, beside the other tasks there.
 class Hosting {
  public:
-  // `home_index`: of the task at whose place in the cluster the process is.
-  explicit Hosting(int home_index) : home_index_(home_index) {}
+  // `home_index`: of the task at whose place in the cluster the process is. `is_guest`: the place of the server's own
+  // task is another one's, or was before, and its gRPC port is any.
+  Hosting(int home_index, bool is_guest) : home_index_(home_index), is_guest_(is_guest) {}
   ~Hosting() { End(); }
   Hosting(const Hosting&) = delete;
 
   int home_index() const { return home_index_; }
+  bool is_guest() const { return is_guest_; }
   // That FUSEWIRE_TASKS names, by index. They live as long as the process.
   const std::map<int, Server*>& others() const { return others_; }
 
   // A process serves each task once. `name`: of the task, with its address. AlreadyExists: another server does.
-  TfStatus Begin(const std::string& name);
+  TfStatus Begin(const std::string& name, Server* server);
   // It serves the task no more, or can't.
   void End();
   // Makes the others of `def`'s job: all, but for those of an earlier server of the program, or none.
@@ -51,6 +55,7 @@ class Hosting {
 
  private:
   const int home_index_;
+  const bool is_guest_;
   std::string name_;  // empty: it serves nothing
   std::map<int, Server*> others_;
   std::atomic<bool> is_started_{false};

@@ -16,6 +16,7 @@
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/heads/varint.h"
+#include "fusewire/tf/server/moving.h"
 
 namespace fusewire::tf {
 namespace {
@@ -134,6 +135,19 @@ std::string Inquiries::About() {
   writer.Key("members").Open('{');
   for (const auto& [task, address] : cluster->addresses) writer.Key(ShortTask(task)).Text(address);
   writer.Close('}');
+  if (options_.serves != nullptr) {
+    writer.Key("process").Text(absl::StrCat(absl::Hex(ProcessId(), absl::kZeroPad16)));
+    writer.Key("serves").Open('[');
+    for (const Served& served : options_.serves()) {
+      writer.Open('{');
+      writer.Key("task").Text(served.task);
+      writer.Key("epoch").Number(served.epoch);
+      writer.Key("bytes").Number(served.bytes);
+      writer.Key("busy_ms").Number(served.busy_ns / kMillisecondNs);
+      writer.Close('}');
+    }
+    writer.Close(']');
+  }
   writer.Close('}');
   return json;
 }

@@ -15,6 +15,7 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <absl/strings/string_view.h>
 #include <tensorflow/core/distributed_runtime/worker_interface.h>
@@ -47,10 +48,16 @@ rpc::Method EchoMethod();
 
 class Inquiries {
  public:
+  // A task that this process serves.
+  struct Served {
+    std::string task;
+    uint64_t epoch = 0, bytes = 0, busy_ns = 0;
+  };
   struct Options {
     std::string protocol;
     uint16_t data_port = 0;  // 0: none
-    // Both on any thread.
+    // All on any thread.
+    std::function<std::vector<Served>()> serves;
     std::function<ClusterPtr()> cluster;
     std::function<TfStatus(const std::string& task, Ways* ways)> find;
     std::string secret;  // empty: it takes no orders

@@ -237,6 +237,15 @@ ServerSettings ReadSettings(const std::string& job) {
   settings.is_elastic = !ReadText("FUSEWIRE_SNAPSHOTS").empty();
   settings.network = {ReadText("FUSEWIRE_BIND"), ReadText("FUSEWIRE_PORTS"), ReadText("FUSEWIRE_ADVERTISE")};
   settings.tasks = ReadText("FUSEWIRE_TASKS");
+  const std::string on_served = ReadText("FUSEWIRE_ON_SERVED");
+  settings.moves_here = on_served == "move";
+  if (!settings.moves_here && !on_served.empty() && on_served != "leave") {
+    FUSEWIRE_LOG(kWarn,
+                 "FUSEWIRE_ON_SERVED is \"%s\": leave or move is expected; leave holds; see: fusewire explain "
+                 "settings#the-table",
+                 on_served.c_str());
+  }
+  settings.drain_ns = ReadNumber({"FUSEWIRE_DRAIN"}, 0, 0, 86400) * kSecondNs;
   settings.endpoints = ReadEndpointMap(ReadText("TF_SEASTAR_ENDPOINT_MAP_PATH"));
   settings.status = ReadStatusPlace(settings.pipe.secret);
   settings.runtime_folder = ReadText("XDG_RUNTIME_DIR");

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "fusewire/base/status.h"
+#include "fusewire/base/clock.h"
 #include "fusewire/observe/watch.h"
 #include "fusewire/pipe/options.h"
 #include "fusewire/reactor/reactor.h"
@@ -35,6 +36,10 @@ struct ServerSettings {
   bool is_elastic = false;  // FUSEWIRE_SNAPSHOTS is set, for whatever job: other processes may take tasks over
   NetworkWords network;
   std::string tasks;  // FUSEWIRE_TASKS: see ReadTasks
+  // FUSEWIRE_ON_SERVED=move: a task that another process serves moves here.
+  bool moves_here = false;
+  int64_t pause_ns_max = kSecondNs;  // of steps, meanwhile
+  int64_t drain_ns = 0;  // FUSEWIRE_DRAIN: before it ends, the process gives its tasks away; 0: it just ends
 
   bool must_encrypt() const { return !protection.tls.certificate.empty(); }
   // gRPC address -> data address, of .endpoint_map; empty without one.

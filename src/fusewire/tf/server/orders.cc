@@ -2,11 +2,9 @@
 #include "fusewire/tf/server/orders.h"
 
 #include <absl/strings/ascii.h>
-#include <absl/strings/match.h>
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
-#include <absl/strings/strip.h>
 
 namespace fusewire::tf {
 namespace {
@@ -84,15 +82,30 @@ Result<std::vector<int>> ReadTasks(const std::string& text, const tensorflow::Se
   return tasks;
 }
 
-TfStatus Obey(const std::string& words, const tensorflow::ServerDef& def, const Adopt& adopt, std::string* done) {
-  absl::string_view task = words;
-  if (!absl::ConsumePrefix(&task, "adopt ")) return Refused(words, "it is no order; next: write adopt JOB:INDEX");
-  Result<std::vector<int>> index = ReadTasks(std::string(task), def, "the task");
-  if (!index.ok()) return Refused(words, index.status().cause());
-  if (index.value().size() != 1) return Refused(words, "this process is to take over one task that is not its own");
-  TfStatus adopted = adopt(index.value()[0], done);
-  if (adopted.ok()) return adopted;
-  return TfStatus(adopted.code(), absl::StrCat(ShownWords(words), " is not done: ", adopted.message(), kSeeOrders));
+TfStatus Obey(const std::string& words, const tensorflow::ServerDef& def, const Obedience& obedience,
+              std::string* done) {
+  const std::vector<std::string> parts = absl::StrSplit(words, ' ');
+  const bool adopts = parts.size() == 2 && parts[0] == "adopt", moves = parts.size() == 3 && parts[0] == "move";
+  const bool drains = parts.size() == 2 && parts[0] == "drain";
+  if (!adopts && !moves && !drains)
+    return Refused(words, "it is no order; next: write adopt JOB:INDEX, move JOB:INDEX MILLISECONDS or drain MILLISECONDS");
+  int pause_ms = 0;
+  if (!adopts && (!absl::SimpleAtoi(parts.back(), &pause_ms) || pause_ms < 0))
+    return Refused(words, "it does not end with the milliseconds for which steps may stand still");
+  TfStatus obeyed;
+  if (drains) {
+    obeyed = obedience.drain(pause_ms, done);
+  } else {
+    Result<std::vector<int>> index = ReadTasks(parts[1], def, "the task");
+    if (!index.ok()) return Refused(words, index.status().cause());
+    // It may be the process's own in the cluster, and elsewhere now.
+    const int task = index.value().empty() ? def.task_index() : index.value()[0];
+    if (index.value().size() > 1 || (adopts && index.value().empty()))
+      return Refused(words, "this process is to take over one task that is not its own");
+    obeyed = adopts ? obedience.adopt(task, done) : obedience.move(task, pause_ms, done);
+  }
+  if (obeyed.ok()) return obeyed;
+  return TfStatus(obeyed.code(), absl::StrCat(ShownWords(words), " is not done: ", obeyed.message(), kSeeOrders));
 }
 
 }  // namespace fusewire::tf

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/server/server.h"
 
+#include <algorithm>
 #include <map>
 
 #include <absl/strings/str_cat.h>
@@ -18,6 +19,8 @@
 #include "fusewire/tf/collective/executor.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/receive/rendezvous.h"
+#include "fusewire/tf/server/drain.h"
+#include "fusewire/tf/server/moving.h"
 #include "fusewire/tf/server/orders.h"
 #include "fusewire/tf/server/session.h"
 #include "fusewire/transport/transport.h"
@@ -29,6 +32,8 @@ namespace {
 // TensorFlow's gRPC service serves sessions and gRPC peers: two threads are enough.
 constexpr int kGrpcServingThreads = 2;
 constexpr int64_t kReachNs = 5 * kSecondNs;
+constexpr int64_t kDrainPauseMs = 1000;
+constexpr int64_t kQuietNs = kSecondNs / 2;  // in which all runs end that are under way when a task moves
 constexpr int64_t kRetiredCacheGraceNs = 60 * kSecondNs;
 
 // Servers of one process with the same settings share their reactors: four hundred workers in one process do not need
@@ -74,6 +79,19 @@ TfStatus Failed(const Status& status) {
 
 std::string TaskOf(const std::string& job, int index) { return absl::StrCat("/job:", job, "/replica:0/task:", index); }
 
+// What is known of where tasks are, for all servers of the process that have this cluster.
+WhereaboutsPtr KnownHere(const tensorflow::ClusterDef& cluster) {
+  struct Tables {
+    Mutex mutex;
+    std::map<std::map<std::string, std::string>, WhereaboutsPtr> all FUSEWIRE_GUARDED_BY(mutex);
+  };
+  static auto* tables = new Tables;
+  MutexLock lock(tables->mutex);
+  WhereaboutsPtr& known = tables->all[AddressesOf(cluster)];
+  if (known == nullptr) known = std::make_shared<Whereabouts>();
+  return known;
+}
+
 // "worker:3 host:2222": a server's name for the peers that it dials. They take a second server of this name for its
 // next incarnation, so tasks of several clusters with the same job and index must differ in it. A server whose port the
 // kernel chooses, like every local server, has no next incarnation.
@@ -111,13 +129,13 @@ const ClusterPtr& ClusterOf(tensorflow::WorkerCacheInterface* cache) {
 
 }  // namespace
 
-Server::Server(const tensorflow::ServerDef& def, int home_index)
+Server::Server(const tensorflow::ServerDef& def, int home_index, GrpcPort port)
     : GrpcServer(def, tensorflow::Env::Default()),
       job_(def.job_name()),
       protocol_(def.protocol()),
       settings_(ReadSettings(def.job_name())),
-      hosting_(home_index),
-      succession_(ShortTask(own_task())) {
+      hosting_(home_index, port == GrpcPort::kAny),
+      succession_(ShortTask(own_task()), KnownHere(def.cluster())) {
   if (!IsOurs(protocol_)) settings_.disabled = true;
 }
 
@@ -125,7 +143,7 @@ Server::~Server() = default;
 
 TfStatus Server::Make(const tensorflow::ServerDef& def, const tensorflow::ServerFactory::Options& options,
                       std::unique_ptr<tensorflow::ServerInterface>* out) {
-  std::unique_ptr<Server> server(new Server(def, def.task_index()));
+  std::unique_ptr<Server> server(new Server(def, def.task_index(), GrpcPort::kOfCluster));
   Result<std::vector<int>> others = ReadTasks(server->settings_.tasks, def);
   if (!others.ok()) return NotHosted(others.status());
   TF_RETURN_IF_ERROR(MakeOne(&server, options));
@@ -149,12 +167,15 @@ TfStatus Server::MakeOne(std::unique_ptr<Server>* server, const tensorflow::Serv
   return prepared;
 }
 
-TfStatus Server::Host(const tensorflow::ServerDef& def, int task_index, GrpcPort port, Server** out) {
+TfStatus Server::Host(const tensorflow::ServerDef& def, int task_index, GrpcPort port, Server** out,
+                      int64_t pause_ms_max) {
   tensorflow::ServerDef its = def;
   its.set_task_index(task_index);
   its.clear_port();  // it is the port of the task in `def`
   const int home_index = port == GrpcPort::kAny ? def.task_index() : task_index;
-  std::unique_ptr<Server> server(new Server(its, home_index));
+  std::unique_ptr<Server> server(new Server(its, home_index, port));
+  server->settings_.moves_here = pause_ms_max > 0;
+  if (pause_ms_max > 0) server->settings_.pause_ns_max = pause_ms_max * kMillisecondNs;
   const std::string task = ShortTask(server->own_task());
   const std::string address = AddressesOf(def.cluster())[server->own_task()];
   if (server->settings_.disabled) {
@@ -190,9 +211,86 @@ TfStatus Server::Start() {
   if (service_ == nullptr || !hosting_.IsFirstStart()) return TfStatus();
   ShowTask();
   if (snapshots_ == nullptr) return TfStatus();
-  snapshots_->Start([this](std::vector<KeptClient>* clients) { return service_->star().Collect(clients); },
-                    [this](const Owner& successor) { Yield(successor.epoch); });
+  if (snapshots_->is_arriving()) return Arrive();
+  Hold();
+  return TfStatus();
+}
+
+void Server::Hold() {
+  Snapshots::Hooks hooks;
+  StarService& star = service_->star();
+  hooks.collect = [&star](std::vector<KeptClient>* clients) { return star.Collect(clients); };
+  hooks.yield = [this](const Owner& successor, bool has_moved) { Yield(successor.epoch, has_moved); };
+  hooks.parts = [&star] { return star.Parts(); };
+  hooks.values = [&star](std::string* values) { return star.Save(values); };
+  hooks.close = [&star] {
+    if (star.gate()->Close(AddNs(Clock::Real()->NowNs(), kQuietNs))) return TfStatus();
+    return TfStatus(absl::DeadlineExceededError("a step has been running here for more than 0.5 s"));
+  };
+  if (settings_.drain_ns > 0) {
+    DrainBeforeTheEnd(settings_.drain_ns, [] {
+      std::string done;
+      return DrainAll(kDrainPauseMs, &done);
+    });
+  }
+  hooks.open = [this, &star](uint64_t epoch) {
+    SayWhere(epoch);
+    star.gate()->Open();
+  };
+  snapshots_->Start(std::move(hooks));
   if (succession_.place().epoch != 0) succession_.Tell(FindSiblings(cluster(), *directory_, own_task()));
+}
+
+void Server::SayWhere(uint64_t epoch) {
+  succession_.Serve({ShortTask(own_task()), DataAddress(), settings_.pipe.incarnation, snapshots_->state(), epoch});
+  AnnouncePort();
+}
+
+TfStatus Server::Arrive() {
+  service_->star().MakeAhead(snapshots_->parts());
+  const std::vector<Ways> siblings = FindSiblings(cluster(), *directory_, own_task());
+  succession_.Tell(siblings);  // so that there are connections later
+  std::string values;
+  TfStatus taken = snapshots_->TakeOver(DataAddress(), &values);
+  if (taken.ok()) taken = service_->star().Resume(values);
+  if (!taken.ok()) {
+    Yield(snapshots_->owner().epoch, /*has_moved=*/false);
+    return TfStatus(taken.code(), absl::StrCat(ShortTask(own_task()), " has not moved here: ", taken.message()));
+  }
+  worker_->Unfence();
+  SayWhere(snapshots_->owner().epoch);
+  Hold();
+  succession_.SetSaid(snapshots_->SayTaken());
+  return TfStatus();
+}
+
+TfStatus Server::TakeHere(int task_index, int64_t pause_ms_max, std::string* said) {
+  if (IsDraining()) return absl::UnavailableError("its process gives its own tasks away, and is about to end");
+  Server* other = nullptr;
+  TF_RETURN_IF_ERROR(Host(server_def(), task_index, GrpcPort::kAny, &other, pause_ms_max));
+  TF_RETURN_IF_ERROR(other->Start());
+  *said = absl::StrCat(ShortTask(other->own_task()), " is served by the process of ", ShortTask(own_task()), ", at ",
+                       other->DataAddress(), ", epoch ", other->succession_.place().epoch);
+  if (!other->succession_.said().empty()) absl::StrAppend(said, ": ", other->succession_.said());
+  return TfStatus();
+}
+
+TfStatus Server::DrainAll(int64_t pause_ms_max, std::string* done) {
+  SetDraining();
+  std::string failed;
+  for (Server* server : ServersHere()) {
+    const std::string task = ShortTask(server->own_task());
+    std::string said;
+    TfStatus given = absl::FailedPreconditionError(absl::StrCat(task, " keeps no snapshots, and can't move"));
+    if (server->succession_.place().epoch != 0) {
+      given = GiveAway(task, static_cast<uint64_t>(pause_ms_max),
+                       FindSiblings(server->cluster(), *server->directory_, server->own_task()), &said);
+    }
+    if (given.ok()) absl::StrAppend(done, done->empty() ? "" : "; ", said);
+    if (!given.ok()) absl::StrAppend(&failed, failed.empty() ? "" : "; ", given.message());
+  }
+  if (!failed.empty()) return absl::FailedPreconditionError(failed);
+  if (done->empty()) *done = "this process serves no task";
   return TfStatus();
 }
 
@@ -201,7 +299,7 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
   if (settings_.must_encrypt()) CopyEagerTensorsOverTheDataPort();
   settings_.pipe.incarnation = SystemRandom64() | 1;
   settings_.pipe.name = NameOf(server_def(), own_task(), settings_.pipe.incarnation);
-  TF_RETURN_IF_ERROR(hosting_.Begin(settings_.pipe.name));
+  TF_RETURN_IF_ERROR(hosting_.Begin(settings_.pipe.name, this));
   tensorflow::GrpcServerOptions grpc;
   grpc.local_device_mgr = options.local_device_mgr;
   grpc.rendezvous_mgr_func = [](const tensorflow::WorkerEnv* env) { return new RendezvousMgr(env); };
@@ -263,7 +361,7 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
   KeepCluster();
   if (is_shell()) {
     AnswerInquiries();
-    Yield(snapshots_->owner().epoch);
+    Yield(snapshots_->owner().epoch, /*has_moved=*/false);
     return TfStatus();
   }
   StartWatch();
@@ -287,10 +385,16 @@ TfStatus Server::OpenSnapshots(tensorflow::DeviceMgr** devices) {
   Claim claim;
   claim.holder = settings_.pipe.incarnation;
   claim.is_served = [this](const Owner& owner) { return succession_.IsServed(*data_task_, owner); };
+  if (settings_.moves_here) {
+    claim.predecessor = [this](const Owner& owner) {
+      return ReachPredecessor(*data_task_, owner, settings_.pipe.incarnation);
+    };
+    claim.pause_ns_max = settings_.pause_ns_max;
+  }
   TF_RETURN_IF_ERROR(Snapshots::Open(settings_.snapshots, server_def(), &snapshots_, std::move(claim)));
   if (!is_shell()) {
     *devices = snapshots_->devices();
-  } else if (hosting_.home_index() != server_def().task_index()) {
+  } else if (hosting_.is_guest()) {
     return absl::FailedPreconditionError(
         absl::StrCat(ShortTask(own_task()), ": another process serves it, at ", Shown(snapshots_->owner()),
                      "; next: end that one first; see: fusewire explain elastic#who-owns-a-task"));
@@ -304,21 +408,22 @@ TfStatus Server::GetHostAndPort(const tensorflow::ServerDef& def, std::string* h
   tensorflow::ServerDef home = def;
   home.set_task_index(hosting_.home_index());
   TF_RETURN_IF_ERROR(GrpcServer::GetHostAndPort(home, host, port));
-  if (home.task_index() != def.task_index()) *port = 0;  // any: the other one is served there
+  if (hosting_.is_guest()) *port = 0;
   return TfStatus();
 }
 
 // Nothing is served any more: no peer gets an answer, not even to a call that is under way, because what it has written
 // is lost. Connections end without a goodbye, so that workers look for the task; and gRPC's port says where it is.
-void Server::Yield(uint64_t epoch) {
+void Server::Yield(uint64_t epoch, bool has_moved) {
+  worker_->Fence([this](PortWords* words) { return succession_.Where(words); });
+  hosting_.End();
   if (service_ != nullptr) {
     data_task_->acceptor().StopListening();
     data_task_->acceptor().Withdraw(rpc::kRpcService);
-    hosting_.End();
+    if (has_moved) service_->star().EndAll();
   }
-  worker_->Fence();
   auto siblings = [this] { return FindSiblings(cluster(), *directory_, own_task()); };
-  succession_.Yield(epoch, siblings, [this](const PortWords& words) { worker_->Announce(words); });
+  succession_.Yield(epoch, siblings);
 }
 
 TfStatus Server::OpenGroups() {
@@ -384,17 +489,20 @@ void Server::AnswerInquiries() {
   if (snapshots_ != nullptr) {
     options.secret = settings_.pipe.secret;
     options.order = [this](const std::string& words, std::string* done) {
-      auto adopt = [this](int index, std::string* said) {
-        Server* other = nullptr;
-        TF_RETURN_IF_ERROR(Host(server_def(), index, GrpcPort::kAny, &other));
-        TF_RETURN_IF_ERROR(other->Start());
-        *said = absl::StrCat(ShortTask(other->own_task()), " is served by the process of ", ShortTask(own_task()),
-                             ", at ", other->DataAddress(), ", epoch ", other->succession_.place().epoch);
-        return TfStatus();
+      Obedience obedience;
+      obedience.adopt = [this](int index, std::string* said) { return TakeHere(index, 0, said); };
+      obedience.move = [this](int index, int64_t pause_ms, std::string* said) {
+        return TakeHere(index, std::max<int64_t>(pause_ms, 1), said);
       };
-      return Obey(words, server_def(), adopt, done);
+      obedience.drain = DrainAll;
+      return Obey(words, server_def(), obedience, done);
     };
   }
+  options.serves = [] {
+    std::vector<Inquiries::Served> served;
+    for (Server* server : ServersHere()) served.push_back(server->DescribeServed());
+    return served;
+  };
   options.cluster = [this] { return cluster(); };
   options.find = [this](const std::string& task, Ways* ways) {
     std::string address;
@@ -402,6 +510,15 @@ void Server::AnswerInquiries() {
   };
   inquiries_ = std::make_unique<Inquiries>(std::move(options));
   worker_->SetInquiries(inquiries_.get());
+}
+
+Inquiries::Served Server::DescribeServed() {
+  Inquiries::Served served;
+  served.task = ShortTask(own_task());
+  served.epoch = succession_.place().epoch;
+  if (snapshots_ != nullptr) served.bytes = snapshots_->inventory().bytes();
+  if (snapshots_ != nullptr) served.busy_ns = snapshots_->inventory().busy_ns();
+  return served;
 }
 
 TfStatus Server::FindGrpc(const std::string& task, std::string* address, SidePtr* side) {
@@ -492,7 +609,7 @@ TfStatus Server::OpenDataPort() {
     if (mapped.ok()) fixed = mapped.value().port;
   }
   service_ = std::make_unique<Service>(worker_env(), worker_, succession_.known(), snapshots_.get());
-  Status opened = service_->Open(*data_task_);
+  Status opened = service_->Open(*data_task_, MoveMethods());
   if (opened.ok()) opened = data_task_->Listen({network_.listen_host, fixed}, network_.ports);
   if (!opened.ok() && fixed == 0 && network_.ports.max != 0) {
     opened =
@@ -501,16 +618,37 @@ TfStatus Server::OpenDataPort() {
   }
   if (!opened.ok()) return Failed(opened);
   worker_->SetStar(&service_->star());
-  if (snapshots_ != nullptr) {
+  if (snapshots_ != nullptr && snapshots_->is_arriving()) {
+    worker_->Fence([](PortWords*) { return false; });  // until it has arrived
+  } else if (snapshots_ != nullptr) {
     snapshots_->SetAddress(DataAddress());
-    succession_.Serve({ShortTask(own_task()), DataAddress(), settings_.pipe.incarnation, snapshots_->state(),
-                       snapshots_->owner().epoch});
+    SayWhere(snapshots_->owner().epoch);
+  } else {
+    AnnouncePort();
   }
-  AnnouncePort();
   AnswerInquiries();
   GlobalCounters().Add(&Counters::servers);
   FUSEWIRE_LOG(kInfo, "%s: data port %u", settings_.pipe.name.c_str(), service_->port());
   return TfStatus();
+}
+
+std::vector<rpc::Method> Server::MoveMethods() {
+  std::vector<rpc::Method> methods;
+  if (snapshots_ == nullptr) return methods;
+  methods.push_back(HandOverMethod(snapshots_.get()));
+  methods.push_back(TakeTaskMethod([this](const TakeTask& asked, TakenTask* answer) {
+    if (!asked.task.empty()) {
+      Result<std::vector<int>> index = ReadTasks(asked.task, server_def(), "the task");
+      if (!index.ok() || index.value().size() != 1)
+        return TfStatus(absl::InvalidArgumentError(absl::StrCat("it can't take ", asked.task)));
+      const int64_t pause_ms = static_cast<int64_t>(std::max<uint64_t>(asked.pause_ms_max, 1));
+      TF_RETURN_IF_ERROR(TakeHere(index.value()[0], pause_ms, &answer->said));
+    }
+    answer->process = ProcessId();
+    answer->tasks = ServersHere().size();
+    return TfStatus();
+  }));
+  return methods;
 }
 
 // As peers reach it.

@@ -40,8 +40,12 @@ class Server final : public tensorflow::GrpcServer {
   enum class GrpcPort { kOfCluster, kAny };
   // Any thread. Makes a server for another task of the job, in the process that serves the task of `def`; it is not
   // started, and the process keeps it. kAny: the task's place in the cluster is another machine's, and peers are told
-  // this one's. AlreadyExists: this process serves the task.
-  static TfStatus Host(const tensorflow::ServerDef& def, int task_index, GrpcPort port, Server** out);
+  // this one's. `pause_ms_max`: for so long steps may stand still while the task moves here from the server that has
+  // it; 0: it is left there. AlreadyExists: this process serves the task.
+  static TfStatus Host(const tensorflow::ServerDef& def, int task_index, GrpcPort port, Server** out,
+                       int64_t pause_ms_max = 0);
+  // A thread that may wait. Moves all tasks of this process to others. Fails with those that stay.
+  static TfStatus DrainAll(int64_t pause_ms_max, std::string* done);
 
   Hosting& hosting() { return hosting_; }
 
@@ -57,7 +61,7 @@ class Server final : public tensorflow::GrpcServer {
   TfStatus GetHostAndPort(const tensorflow::ServerDef& def, std::string* host, int* port) const override;
 
  private:
-  Server(const tensorflow::ServerDef& def, int home_index);
+  Server(const tensorflow::ServerDef& def, int home_index, GrpcPort port);
   static TfStatus MakeOne(std::unique_ptr<Server>* server, const tensorflow::ServerFactory::Options& options);
   TfStatus Prepare(const tensorflow::ServerFactory::Options& options);
   // The devices come from the task's snapshots, if it keeps some.
@@ -65,7 +69,14 @@ class Server final : public tensorflow::GrpcServer {
   // Another process has the task, since before this one was made.
   bool is_shell() const { return snapshots_ != nullptr && snapshots_->is_elsewhere(); }
   // Any thread. Another process has the task since that epoch.
-  void Yield(uint64_t epoch);
+  void Yield(uint64_t epoch, bool has_moved);
+  // The task moves here. Fails: it stays where it is.
+  TfStatus Arrive();
+  // This process has the task, and keeps snapshots.
+  void Hold();
+  void SayWhere(uint64_t epoch);
+  std::vector<rpc::Method> MoveMethods();
+  TfStatus TakeHere(int task_index, int64_t pause_ms_max, std::string* said);
   std::string DataAddress() const;
   TfStatus OpenDataPort();
   TfStatus OpenGroups();
@@ -80,6 +91,7 @@ class Server final : public tensorflow::GrpcServer {
                                                                               ClusterPtr cluster);
   void AnnouncePort();
   void AnswerInquiries();
+  Inquiries::Served DescribeServed();
   ClusterPtr cluster();
   void StartWatch();
   void ShowTask();

@@ -235,9 +235,9 @@ void Service::OnReceive(const rpc::Request& request, rpc::Reply reply) {
   Provider::Start(worker_->source(), std::move(wants), std::move(reply));
 }
 
-Status Service::Open(task::Task& task) {
+Status Service::Open(task::Task& task, std::vector<rpc::Method> more) {
   using W = tensorflow::WorkerInterface;
-  std::vector<rpc::Method> methods;
+  std::vector<rpc::Method> methods = std::move(more);
   methods.push_back(Unary(kRegisterGraph, "RegisterGraph", &W::RegisterGraphAsync));
   methods.push_back(Unary(kDeregisterGraph, "DeregisterGraph", &W::DeregisterGraphAsync));
   methods.push_back(Unary(kCleanupAll, "CleanupAll", &W::CleanupAllAsync));

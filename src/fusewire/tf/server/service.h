@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include <tensorflow/core/distributed_runtime/worker_env.h>
 #include "fusewire/rpc/rpc.h"
@@ -19,8 +20,8 @@ class Service {
  public:
   // All outlive the service. `snapshots` may be null: the task keeps none.
   Service(tensorflow::WorkerEnv* env, Worker* worker, WhereaboutsPtr known, Snapshots* snapshots = nullptr);
-  // Served at the task's listener.
-  Status Open(task::Task& task);
+  // Served at the task's listener, with further methods.
+  Status Open(task::Task& task, std::vector<rpc::Method> more = {});
   uint16_t port() const { return server_->address().port; }
   StarService& star() { return star_; }
 

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "fusewire/base/clock.h"
 #include "fusewire/base/log.h"
 
 namespace fusewire::tf {
@@ -38,28 +39,59 @@ Whereabout Succession::place() const {
   return place_;
 }
 
-void Succession::Yield(uint64_t epoch, std::function<std::vector<Ways>()> siblings,
-                       std::function<void(const PortWords&)> announce) {
+void Succession::SetSaid(std::string said) {
+  MutexLock lock(mutex_);
+  said_ = std::move(said);
+}
+
+std::string Succession::said() const {
+  MutexLock lock(mutex_);
+  return said_;
+}
+
+void Succession::Yield(uint64_t epoch, std::function<std::vector<Ways>()> siblings) {
   Scout::Options scout;
   scout.task = task_;
   scout.after_epoch = epoch - 1;
   scout.every_us = kYieldPauseUs;
   scout.known = known_;
-  scout.other = [siblings = std::move(siblings)](uint64_t turn) { return NextOf(siblings(), turn); };
-  scout.found = [known = known_, task = task_, announce = std::move(announce)] {
+  scout.other = [siblings](uint64_t turn) { return NextOf(siblings(), turn); };
+  scout.found = [known = known_, task = task_] {
     Whereabout found;
-    PortWords words;
-    if (!known->Find(task, &found) || !words.PointTo(found)) return;
+    if (!known->Find(task, &found)) return;
     FUSEWIRE_LOG(kWarn, "%s: another process serves it, at %s, epoch %llu; who asks here is told", task.c_str(),
                  found.address.c_str(), static_cast<unsigned long long>(found.epoch));
-    announce(words);
   };
   auto begun = std::make_shared<Scout>(std::move(scout));
   {
     MutexLock lock(mutex_);
     scout_ = begun;
+    epoch_ = epoch;
+    siblings_ = std::move(siblings);
   }
   begun->Begin();
+}
+
+// It may have moved on since it was found: who asks brings the next question.
+bool Succession::Where(PortWords* words) {
+  std::function<std::vector<Ways>()> siblings;
+  uint64_t turn = 0, epoch = 0;
+  {
+    MutexLock lock(mutex_);
+    epoch = epoch_;
+    const int64_t now_ns = Clock::Real()->NowNs();
+    if (now_ns >= AddNs(asked_ns_, kYieldPauseUs * 1000)) {
+      asked_ns_ = now_ns;
+      siblings = siblings_;
+      turn = turn_++;
+    }
+  }
+  if (siblings != nullptr) {
+    ChannelPtr other = NextOf(siblings(), turn);
+    if (other != nullptr) Exchange(std::move(other), known_, [] {});
+  }
+  Whereabout found;
+  return known_->Find(task_, &found) && found.epoch >= epoch && words->PointTo(found);
 }
 
 }  // namespace fusewire::tf

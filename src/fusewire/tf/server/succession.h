@@ -20,7 +20,8 @@ namespace fusewire::tf {
 
 class Succession {
  public:
-  explicit Succession(std::string task) : task_(std::move(task)) {}
+  // `known` is shared by all servers of the process.
+  Succession(std::string task, WhereaboutsPtr known) : task_(std::move(task)), known_(std::move(known)) {}
   Succession(const Succession&) = delete;
 
   const WhereaboutsPtr& known() const { return known_; }
@@ -31,17 +32,27 @@ class Succession {
   // What is known here; they answer with what they know.
   void Tell(const std::vector<Ways>& siblings);
   Whereabout place() const;
+  // How the task came here, in words; empty: it did not move.
+  void SetSaid(std::string said);
+  std::string said() const;
 
-  // Another process has the task since `epoch`: `announce` is called as soon as one of the siblings says where it is.
-  void Yield(uint64_t epoch, std::function<std::vector<Ways>()> siblings,
-             std::function<void(const PortWords& words)> announce);
+  // Another process has the task since `epoch`. Where, one of the siblings says.
+  void Yield(uint64_t epoch, std::function<std::vector<Ways>()> siblings);
+  // Afterwards. False: nobody has said it yet.
+  bool Where(PortWords* words);
 
  private:
   const std::string task_;  // "ps:3"
-  const WhereaboutsPtr known_ = std::make_shared<Whereabouts>();
+  const WhereaboutsPtr known_;
   mutable Mutex mutex_;
   Whereabout place_ FUSEWIRE_GUARDED_BY(mutex_);
+  std::string said_ FUSEWIRE_GUARDED_BY(mutex_);
   ScoutPtr scout_ FUSEWIRE_GUARDED_BY(mutex_);
+  // Since Yield.
+  uint64_t epoch_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
+  std::function<std::vector<Ways>()> siblings_ FUSEWIRE_GUARDED_BY(mutex_);
+  uint64_t turn_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
+  int64_t asked_ns_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace fusewire::tf

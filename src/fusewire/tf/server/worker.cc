@@ -6,6 +6,7 @@
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/distributed_runtime/rpc/grpc_tensor_coding.h>
+#include <tensorflow/core/lib/core/threadpool.h>
 
 #include "fusewire/observe/event.h"
 #include "fusewire/tf/peer/fused.h"
@@ -24,9 +25,9 @@ TfStatus Unencrypted(const char* call) {
 }
 
 TfStatus Fenced() {
-  return absl::UnavailableError(
-      "this server has lost its task to another one, and serves nothing any more; next: create a new session; see: "
-      "fusewire explain elastic#who-owns-a-task");
+  return absl::UnavailableError(absl::StrCat(
+      kLostItsTask, ", and serves nothing any more; next: create a new session; see: "
+      "fusewire explain elastic#who-owns-a-task"));
 }
 
 // A step that is recorded until its end.
@@ -85,6 +86,20 @@ void Worker::RecvBufAsync(tensorflow::CallOptions* options, const tensorflow::Re
 void Worker::RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGraphRequestWrapper* request,
                            tensorflow::MutableRunGraphResponseWrapper* response, tensorflow::StatusCallback done) {
   if (is_fenced()) return done(Fenced());
+  StarService* star = star_.load(std::memory_order_acquire);
+  Gate* gate = star == nullptr ? nullptr : star->gate();
+  if (gate != nullptr) {
+    const bool has_entered = gate->Enter([this, options, request, response, done](bool may_enter) {
+      if (!may_enter) return done(Fenced());
+      env()->compute_pool->Schedule(
+          [this, options, request, response, done] { RunGraphAsync(options, request, response, done); });
+    });
+    if (!has_entered) return;
+    done = [gate, done = std::move(done)](const TfStatus& status) {
+      done(status);
+      gate->Leave();
+    };
+  }
   done = Recorded(step_tag_, request->step_id(), std::move(done));
   if (is_grpc_only_) return GrpcWorker::RunGraphAsync(options, request, response, std::move(done));
   // A request from gRPC can't be changed, and is checked for duplicates; one that can be changed is the own master's.
@@ -108,9 +123,10 @@ void Worker::RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGrap
   run(std::move(done));
 }
 
-void Worker::Fence() {
+void Worker::Fence(std::function<bool(PortWords*)> where) {
+  MutexLock lock(mutex_);
+  where_ = std::move(where);
   is_fenced_.store(true, std::memory_order_release);
-  Announce(PortWords());
 }
 
 void Worker::GetStatusAsync(tensorflow::CallOptions* options, const tensorflow::GetStatusRequest* request,
@@ -159,11 +175,13 @@ void Worker::LoggingAsync(const tensorflow::LoggingRequest* request, tensorflow:
     return inquiries->Answer(*request, response, std::move(done));
   if (!PortWords::IsAsked(*request)) return GrpcWorker::LoggingAsync(request, response, std::move(done));
   PortWords words;
+  std::function<bool(PortWords*)> where;
   {
     MutexLock lock(mutex_);
     words = words_;
+    if (is_fenced()) where = where_;
   }
-  if (is_fenced() && words.port == 0) return done(Fenced());
+  if (is_fenced() && !where(&words)) return done(Fenced());
   words.Answer(response);
   done(TfStatus());
 }

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 
 #include <tensorflow/core/distributed_runtime/rpc/grpc_worker_service.h>
 #include "fusewire/base/mutex.h"
@@ -58,8 +59,10 @@ class Worker final : public tensorflow::GrpcWorker {
                             tensorflow::DeregisterGraphResponse* response, tensorflow::StatusCallback done) override;
 
   // Any thread. Another server has the task: from now on sessions, graphs and steps are refused, and who asks for the
-  // data port, until the next Announce.
-  void Fence();
+  // data port is told what `where` says; it says false if it does not know.
+  void Fence(std::function<bool(PortWords*)> where);
+  // This server has the task.
+  void Unfence() { is_fenced_.store(false, std::memory_order_release); }
   void GetStatusAsync(tensorflow::CallOptions* options, const tensorflow::GetStatusRequest* request,
                       tensorflow::GetStatusResponse* response, bool fail_fast,
                       tensorflow::StatusCallback done) override;
@@ -83,6 +86,7 @@ class Worker final : public tensorflow::GrpcWorker {
   const Provider::Source source_;
   Mutex mutex_;
   PortWords words_ FUSEWIRE_GUARDED_BY(mutex_);  // without a port until it is announced
+  std::function<bool(PortWords*)> where_ FUSEWIRE_GUARDED_BY(mutex_);
   std::atomic<bool> is_fenced_{false};
   std::atomic<StarService*> star_{nullptr};     // the service's, while that exists
   std::atomic<Inquiries*> inquiries_{nullptr};  // the server's

@@ -96,10 +96,21 @@ TfStatus Ownership::DoClaim() {
   return absl::AbortedError("others claim it at the same time again and again");
 }
 
+TfStatus Ownership::Succeed(const Tenure& closed) {
+  closed_ = closed;
+  TF_RETURN_IF_ERROR(Reclaim());
+  return state_ == State::kOwner ? TfStatus() : Check();
+}
+
+TfStatus Ownership::Reclaim() {
+  state_ = State::kUnclaimed;
+  return DoClaim();
+}
+
 // Whether it is in use where it says.
 TfStatus Ownership::AskOwner(const Tenure& tenure, const std::vector<FolderFile>& files) {
   const Owner owner = Describe(tenure, files);
-  if (owner.address.empty() || !claim_.is_served(owner)) return TfStatus();
+  if (tenure == closed_ || owner.address.empty() || !claim_.is_served(owner)) return TfStatus();
   if (owner.cluster == own_.cluster) return Lose(tenure, files);
   return absl::FailedPreconditionError(absl::StrCat("it belongs to the cluster \"", owner.cluster, "\", whose ",
                                                     own_.task, " is served at ", owner.address, ", and this is \"",

@@ -15,12 +15,16 @@
 // has the task.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "fusewire/base/clock.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/heads/snapshots.h"
+#include "fusewire/tf/snapshot/departure.h"
 #include "fusewire/tf/snapshot/folder.h"
 
 namespace fusewire::tf {
@@ -32,6 +36,9 @@ struct Claim {
   std::function<bool(const Owner& owner)> is_served;
   // A moment in which another claimant may go on. Null: a real one.
   std::function<void()> wait;
+  // The way to a server that serves the task, to take the task over from it. Null: it is left there.
+  std::function<std::unique_ptr<Predecessor>(const Owner& owner)> predecessor;
+  int64_t pause_ns_max = kSecondNs;  // of steps
 };
 
 class Ownership {
@@ -41,6 +48,7 @@ class Ownership {
 
   enum class State { kUnclaimed, kOwner, kElsewhere };
   State state() const { return state_; }
+  const Claim& claim() const { return claim_; }
   // Itself; the epoch is 0 until it is the owner.
   const Owner& own() const { return own_; }
   Tenure tenure() const { return {own_.epoch, own_.holder}; }
@@ -51,6 +59,10 @@ class Ownership {
 
   // Takes the task, unless another server serves it: then the state is kElsewhere. An error: it could not be claimed.
   TfStatus DoClaim();
+  // Likewise; this owner has closed for us. Fails if the task is another one's.
+  TfStatus Succeed(const Tenure& closed);
+  // Likewise, for an owner that has closed for another server, which has not come.
+  TfStatus Reclaim();
   // Fails once another server has the task; the state is kElsewhere from then on. A folder that can't be read changes
   // nothing.
   TfStatus Check();
@@ -76,6 +88,7 @@ class Ownership {
   State state_ = State::kUnclaimed;
   bool has_file_ = true;
   int64_t seen_ns_ = 0;
+  Tenure closed_;
   Owner own_, other_;
 };
 

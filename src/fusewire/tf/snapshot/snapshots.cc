@@ -7,7 +7,9 @@
 #include <utility>
 
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_format.h>
 
+#include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/state/devices.h"
@@ -20,6 +22,8 @@ constexpr size_t kManifestsMax = 3;
 constexpr size_t kFilesMax = 64;  // of one manifest: so many are read at a restart
 constexpr int64_t kWarnEveryNs = 60 * kSecondNs;
 constexpr int64_t kLookEveryNs = 10 * kSecondNs;  // whether it still has the task, however rare its snapshots are
+// How long an owner that has closed waits for the server that takes its task.
+constexpr int64_t kSuccessorNs = 3 * kSecondNs;
 constexpr double kMiB = 1 << 20;
 
 double SecondsSince(int64_t begun_ns) {
@@ -76,6 +80,8 @@ bool IsLater(const FolderFile& file, const FolderFile& than) {
   return file.generation > than.generation;
 }
 
+std::string NameIn(const tensorflow::ServerDef& def) { return absl::StrCat(def.job_name(), ":", def.task_index()); }
+
 std::string ShownPath(const std::string& path) { return absl::StrCat("\"", path, "\""); }
 
 }  // namespace
@@ -84,9 +90,8 @@ uint64_t SnapshotAgeS() { return AllAges().OldestS(); }
 
 Snapshots::Snapshots(Options options, const tensorflow::ServerDef& def, Claim claim)
     : options_(std::move(options)),
-      task_(absl::StrCat(def.job_name(), ":", def.task_index())),
-      folder_(tensorflow::Env::Default(), options_.folder, task_),
-      ownership_(folder_, task_, options_.cluster, std::move(claim)),
+      folder_(tensorflow::Env::Default(), options_.folder, NameIn(def)),
+      ownership_(folder_, NameIn(def), options_.cluster, std::move(claim)),
       warnings_(kWarnEveryNs) {}
 
 Snapshots::~Snapshots() {
@@ -102,12 +107,14 @@ TfStatus Snapshots::Open(Options options, const tensorflow::ServerDef& def, std:
     FUSEWIRE_LOG(kWarn,
                  "%s: it can't say in %s that it has this task: %s; it goes on, and keeps no snapshots until it can; "
                  "another server of this task may be at work; see: fusewire explain elastic#who-owns-a-task",
-                 snapshots->task_.c_str(), ShownPath(snapshots->folder_.path()).c_str(), claimed.ToString().c_str());
+                 snapshots->task().c_str(), ShownPath(snapshots->folder_.path()).c_str(), claimed.ToString().c_str());
   }
   if (snapshots->ownership_.state() != Ownership::State::kElsewhere) {
     AllAges().Set(snapshots.get(), WallMs());
     snapshots->Restore(def);
     if (snapshots->devices_ == nullptr) TF_RETURN_IF_ERROR(MakeDevices(def, Incarnations(), &snapshots->devices_));
+  } else if (snapshots->ownership_.claim().predecessor != nullptr) {
+    TF_RETURN_IF_ERROR(snapshots->Follow(def));
   }
   *out = std::move(snapshots);
   return TfStatus();
@@ -121,7 +128,7 @@ void Snapshots::SetAddress(const std::string& address) {
   FUSEWIRE_LOG(kWarn,
                "%s: it can't say in %s that it is served at %s: %s; training goes on, but a second server of this task "
                "would not ask this one before it takes over; see: fusewire explain elastic#who-owns-a-task",
-               task_.c_str(), ShownPath(folder_.path()).c_str(), address.c_str(), set.ToString().c_str());
+               task().c_str(), ShownPath(folder_.path()).c_str(), address.c_str(), set.ToString().c_str());
 }
 
 // The newest of the highest epoch that can be read. Without any, the task begins with nothing.
@@ -141,7 +148,7 @@ void Snapshots::Restore(const tensorflow::ServerDef& def) {
     inventory_.Clear();
     clients_.clear();
     failed = restored;
-    FUSEWIRE_LOG(kWarn, "%s: its snapshot %llu in %s can't be restored: %s; the one before it is tried", task_.c_str(),
+    FUSEWIRE_LOG(kWarn, "%s: its snapshot %llu in %s can't be restored: %s; the one before it is tried", task().c_str(),
                  static_cast<unsigned long long>(file.generation), ShownPath(folder_.path()).c_str(),
                  failed.ToString().c_str());
   }
@@ -149,14 +156,14 @@ void Snapshots::Restore(const tensorflow::ServerDef& def) {
   FUSEWIRE_LOG(kError,
                "%s: it starts without its variables, because none of its snapshots in %s can be restored: %s; next: "
                "nothing, its workers restore their last checkpoint; see: fusewire explain elastic#snapshots",
-               task_.c_str(), ShownPath(folder_.path()).c_str(), failed.ToString().c_str());
+               task().c_str(), ShownPath(folder_.path()).c_str(), failed.ToString().c_str());
 }
 
 TfStatus Snapshots::RestoreFrom(const FolderFile& newest, const tensorflow::ServerDef& def) {
   const int64_t begun_ns = Clock::Real()->NowNs();
   Manifest manifest;
   TF_RETURN_IF_ERROR(folder_.ReadManifest(newest, &manifest));
-  if (manifest.task != task_) return absl::InvalidArgumentError(absl::StrCat("it is a snapshot of ", manifest.task));
+  if (manifest.task != task()) return absl::InvalidArgumentError(absl::StrCat("it is a snapshot of ", manifest.task));
   if (manifest.cluster != options_.cluster) {
     return absl::InvalidArgumentError(absl::StrCat("it is a snapshot of the cluster \"", manifest.cluster,
                                                    "\", and this is \"", options_.cluster, "\""));
@@ -165,7 +172,7 @@ TfStatus Snapshots::RestoreFrom(const FolderFile& newest, const tensorflow::Serv
   uint64_t bytes = 0;
   for (const StateFile& file : manifest.files) {
     bytes += file.bytes;
-    TF_RETURN_IF_ERROR(ReadState(tensorflow::Env::Default(), folder_.PathOf(file.name), task_, file, &state));
+    TF_RETURN_IF_ERROR(ReadState(tensorflow::Env::Default(), folder_.PathOf(file.name), task(), file, &state));
   }
   TF_RETURN_IF_ERROR(MakeDevices(def, Incarnations(manifest.devices.begin(), manifest.devices.end()), &devices_));
   for (auto& [holding, tensors] : state) {
@@ -183,7 +190,7 @@ TfStatus Snapshots::RestoreFrom(const FolderFile& newest, const tensorflow::Serv
       kWarn,
       "%s: it goes on with %zu variables and tables (%.1f MiB) of its snapshot %llu, which is %.1f s old; what "
       "it was given later is lost; reading took %.2f s",
-      task_.c_str(), state.size(), static_cast<double>(bytes) / kMiB,
+      task().c_str(), state.size(), static_cast<double>(bytes) / kMiB,
       static_cast<unsigned long long>(newest.generation),
       static_cast<double>(static_cast<int64_t>(WallMs() - manifest.written_ms)) / 1000, SecondsSince(begun_ns));
   return TfStatus();
@@ -200,27 +207,68 @@ void Snapshots::GiveUp(const std::string& obstacle) {
 void Snapshots::SayObstacle() {
   AllAges().Forget(this);
   {
-    MutexLock lock(mutex_);  // the thread has looked, and waits, or will look
+    MutexLock lock(now_.mutex);  // the thread has looked, and waits, or will look
   }
-  changed_.NotifyAll();
+  now_.changed.NotifyAll();
   FUSEWIRE_LOG(kWarn,
                "%s: it keeps no snapshots, because it holds %s, which can't be copied; if it is lost, its workers "
                "restore their last checkpoint; see: fusewire explain elastic#snapshots",
-               task_.c_str(), inventory_.obstacle().c_str());
+               task().c_str(), inventory_.obstacle().c_str());
 }
 
-void Snapshots::Start(Collect collect, OnFenced on_fenced) {
-  collect_ = std::move(collect);
-  on_fenced_ = std::move(on_fenced);
+TfStatus Snapshots::Follow(const tensorflow::ServerDef& def) {
+  const Claim& claim = ownership_.claim();
+  const Owner from = ownership_.other();
+  arrival_ = std::make_unique<Arrival>(claim.predecessor(from), claim.pause_ns_max);
+  TfStatus followed = arrival_->Begin(task(), options_.cluster);
+  if (followed.ok()) followed = arrival_->Follow();
+  const auto& numbers = arrival_->manifest().devices;
+  if (followed.ok()) followed = MakeDevices(def, Incarnations(numbers.begin(), numbers.end()), &devices_);
+  if (followed.ok()) followed = arrival_->Restore(devices_.get(), &inventory_);
+  if (followed.ok()) return followed;
+  devices_ = nullptr;
+  return TfStatus(followed.code(),
+                  absl::StrCat(task(), " can't move here from ", Shown(from), ": ", followed.message()));
+}
+
+TfStatus Snapshots::TakeOver(const std::string& address, std::string* values) {
+  FUSEWIRE_CHECK(is_arriving());
+  TF_RETURN_IF_ERROR(arrival_->Close(devices_.get(), &inventory_));
+  std::vector<FolderFile> files;
+  if (folder_.List(&files).ok()) {
+    for (const FolderFile& file : files) written_.last = std::max(written_.last, file.generation);
+  }
+  SetAddress(address);
+  TF_RETURN_IF_ERROR(ownership_.Succeed(arrival_->tenure()));
+  clients_ = arrival_->manifest().clients;
+  *values = arrival_->values();
+  AllAges().Set(this, WallMs());
+  return TfStatus();
+}
+
+std::string Snapshots::SayTaken() {
+  const int64_t paused_ns = Clock::Real()->NowNs() - arrival_->closed_ns();
+  arrival_->SayDone();
+  const std::string said = absl::StrFormat("%.1f MiB came over, and steps stood still for %.0f ms",
+                                           static_cast<double>(arrival_->bytes()) / kMiB,
+                                           static_cast<double>(paused_ns) / kMillisecondNs);
+  FUSEWIRE_LOG(kInfo, "%s: it has moved here, epoch %llu: %s", task().c_str(),
+               static_cast<unsigned long long>(owner().epoch), said.c_str());
+  arrival_ = nullptr;
+  return said;
+}
+
+void Snapshots::Start(Hooks hooks) {
+  hooks_ = std::move(hooks);
   if (options_.every_ns > 0) thread_ = std::thread([this] { Work(); });
 }
 
 void Snapshots::Stop() {
   {
-    MutexLock lock(mutex_);
-    is_closing_ = true;
+    MutexLock lock(now_.mutex);
+    now_.is_closing = true;
   }
-  changed_.NotifyAll();
+  now_.changed.NotifyAll();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -234,11 +282,16 @@ void Snapshots::Work() {
     if (ownership_.state() == Ownership::State::kElsewhere) return SayFenced();
     const int64_t next_ns = std::min(round_ns, AddNs(Clock::Real()->NowNs(), kLookEveryNs));
     {
-      MutexLock lock(mutex_);
+      MutexLock lock(now_.mutex);
       const auto has_new = [&] { return !has_seen_obstacle && !inventory_.obstacle().empty(); };
-      while (!is_closing_ && !has_new() && changed_.WaitUntil(mutex_, next_ns)) {
+      while (!now_.is_closing && !has_new() && now_.departure == nullptr && now_.changed.WaitUntil(now_.mutex, next_ns)) {
       }
-      if (is_closing_) return;
+      if (now_.is_closing) return;
+      if (now_.departure != nullptr) {
+        lock.Unlock();
+        Depart();
+        continue;
+      }
       if (!has_new() && Clock::Real()->NowNs() < round_ns) continue;
       has_seen_obstacle = !inventory_.obstacle().empty();
     }
@@ -264,7 +317,7 @@ void Snapshots::Round() {
       kWarn,
       "%s: its snapshot can't be written to %s: %s; training goes on, and it is tried again every %.1f s; see: "
       "fusewire explain elastic#snapshots",
-      task_.c_str(), ShownPath(folder_.path()).c_str(), written.ToString().c_str(),
+      task().c_str(), ShownPath(folder_.path()).c_str(), written.ToString().c_str(),
       static_cast<double>(options_.every_ns) / static_cast<double>(kSecondNs));
 }
 
@@ -275,27 +328,126 @@ TfStatus Snapshots::Own() {
 
 void Snapshots::SayFenced() {
   AllAges().Forget(this);
+  if (written_.has_moved) {
+    FUSEWIRE_LOG(kInfo, "%s: it has moved to %s", task().c_str(), Shown(ownership_.other()).c_str());
+    hooks_.yield(ownership_.other(), /*has_moved=*/true);
+    for (tensorflow::Device* device : devices_->ListDevices()) device->resource_manager()->Clear();
+    return;
+  }
   FUSEWIRE_LOG(kError,
                "%s: it stops serving, since another server has taken this task within the last %.1f s: %s (here: epoch "
                "%llu); that one goes on from the last snapshot, and what this one was given later is lost; next: end "
                "this process, unless it has other tasks; see: fusewire explain elastic#who-owns-a-task",
-               task_.c_str(), SecondsSince(ownership_.seen_ns()), Shown(ownership_.other()).c_str(),
+               task().c_str(), SecondsSince(ownership_.seen_ns()), Shown(ownership_.other()).c_str(),
                static_cast<unsigned long long>(ownership_.own().epoch));
-  if (on_fenced_ != nullptr) on_fenced_(ownership_.other());
+  if (hooks_.yield != nullptr) hooks_.yield(ownership_.other(), /*has_moved=*/false);
+}
+
+void Snapshots::OnHandOver(const HandOver& asked, Departure::Answer answer) {
+  DeparturePtr departure;
+  std::string refused;
+  if (const std::string obstacle = inventory_.obstacle(); !obstacle.empty())
+    refused = absl::StrCat("it holds ", obstacle, ", which can't be copied");
+  {
+    MutexLock lock(now_.mutex);
+    if (asked.want == MoveWant::kBegin) {
+      if (now_.is_closing || !thread_.joinable()) refused = "it has not begun to serve, or has ended";
+      if (now_.departure != nullptr) refused = "another process is taking it over at this moment";
+      if (refused.empty()) now_.departure = std::make_shared<Departure>(asked.taker);
+    }
+    if (now_.departure != nullptr && now_.departure->taker() == asked.taker) departure = now_.departure;
+  }
+  if (departure == nullptr) {
+    if (refused.empty()) refused = "it goes on itself, since it had not heard from here for too long";
+    return answer(absl::FailedPreconditionError(refused), {MoveSaid::kEnd, 0}, {});
+  }
+  departure->Ask(asked.want, std::move(answer));
+  now_.changed.NotifyAll();
+}
+
+void Snapshots::Depart() {
+  DeparturePtr departure;
+  {
+    MutexLock lock(now_.mutex);
+    departure = now_.departure;
+  }
+  written_.must_copy_all = true;  // the taker gets the marks
+  TfStatus end = GiveRounds(departure.get());
+  if (end.ok()) end = absl::FailedPreconditionError("the move has ended");
+  if (!written_.has_moved)
+    FUSEWIRE_LOG(kWarn, "%s: it was to move, and stays: %s", task().c_str(), end.ToString().c_str());
+  departure->Fail(end);
+  MutexLock lock(now_.mutex);
+  now_.departure = nullptr;
+}
+
+TfStatus Snapshots::GiveRounds(Departure* departure) {
+  MoveWant want = MoveWant::kBegin;
+  bool is_first = true;
+  while (departure->Await(&want)) {
+    if (!inventory_.obstacle().empty())
+      return absl::FailedPreconditionError(absl::StrCat("it holds ", inventory_.obstacle(), ", which can't be copied"));
+    TF_RETURN_IF_ERROR(Own());
+    if (want == MoveWant::kClose) return GiveLast(departure);
+    if (want == MoveWant::kBegin) {
+      std::vector<std::string> pieces = hooks_.parts();
+      pieces.insert(pieces.begin(), EncodeManifest(Describe()));
+      TF_RETURN_IF_ERROR(departure->Say(MoveSaid::kBegun, std::move(pieces)));
+    } else {
+      StateWriter writer(departure);
+      uint64_t count = 0;
+      TF_RETURN_IF_ERROR(CopyTo(&writer, is_first, &count));
+      TF_RETURN_IF_ERROR(departure->EndRound(writer.bytes()));
+      is_first = false;
+    }
+  }
+  return absl::DeadlineExceededError("the process that takes it is silent");
+}
+
+// Nothing is written any more. If anything fails, or nobody comes, the task goes on here, with a higher epoch: the other
+// server may have got all, and only who has the task in the folder serves it.
+TfStatus Snapshots::GiveLast(Departure* departure) {
+  TF_RETURN_IF_ERROR(hooks_.close());
+  departure->SetSilence(kSuccessorNs);
+  Manifest manifest = Describe();
+  StateWriter writer(departure);
+  uint64_t count = 0;
+  std::string values;
+  TfStatus given = CopyTo(&writer, /*is_full=*/false, &count);
+  if (given.ok()) given = hooks_.collect(&manifest.clients);
+  if (given.ok()) given = hooks_.values(&values);
+  if (given.ok())
+    given = departure->Say(MoveSaid::kClosed, {EncodeManifest(manifest), std::move(values)}, writer.bytes());
+  if (!given.ok()) {
+    hooks_.open(ownership_.own().epoch);
+    return given;
+  }
+  const int64_t until_ns = AddNs(Clock::Real()->NowNs(), kSuccessorNs);
+  written_.has_moved = departure->AwaitDone(until_ns) && !ownership_.Check().ok();
+  while (!written_.has_moved) {
+    const TfStatus claimed = ownership_.Reclaim();
+    written_.has_moved = ownership_.state() == Ownership::State::kElsewhere;
+    if (ownership_.state() == Ownership::State::kOwner) {
+      hooks_.open(ownership_.own().epoch);
+      return absl::DeadlineExceededError("the process that was to take it has not come");
+    }
+    // Neither serves until the folder says who has it.
+    uint64_t suppressed = 0;
+    if (!written_.has_moved && warnings_.Allow(Clock::Real()->NowNs(), &suppressed))
+      FUSEWIRE_LOG(kWarn, "%s: it stands still, as it can't find out whether it has moved: %s", task().c_str(),
+                   claimed.ToString().c_str());
+    MutexLock lock(now_.mutex);
+    if (now_.is_closing) return TfStatus();
+    if (!written_.has_moved) now_.changed.WaitUntil(now_.mutex, AddNs(Clock::Real()->NowNs(), kSecondNs / 5));
+  }
+  return TfStatus();
 }
 
 TfStatus Snapshots::Write() {
   const int64_t begun_ns = Clock::Real()->NowNs();
   TF_RETURN_IF_ERROR(Own());
-  Manifest manifest;
-  manifest.task = task_;
-  manifest.cluster = options_.cluster;
-  manifest.epoch = ownership_.tenure().epoch;
-  manifest.holder = ownership_.tenure().holder;
+  Manifest manifest = Describe();
   manifest.generation = ++written_.last;
-  manifest.written_ms = WallMs();  // what was written before is in it
-  for (const auto& [device, incarnation] : IncarnationsOf(*devices_))
-    manifest.devices.emplace_back(device, incarnation);
   // Two copies of everything at least, so that one damaged file does not end all.
   const bool is_alone = written_.last_chain.files.empty();
   if (!written_.must_copy_all && !is_alone && !IsLong(written_.chain.files)) manifest.files = written_.chain.files;
@@ -304,7 +456,7 @@ TfStatus Snapshots::Write() {
   written_.must_copy_all = true;
   TF_RETURN_IF_ERROR(CopyState(&manifest));
   if (manifest.files.empty()) return TfStatus();
-  if (collect_ != nullptr) TF_RETURN_IF_ERROR(collect_(&manifest.clients));
+  if (hooks_.collect != nullptr) TF_RETURN_IF_ERROR(hooks_.collect(&manifest.clients));
   if (!inventory_.obstacle().empty()) return TfStatus();
   TF_RETURN_IF_ERROR(Own());
   TF_RETURN_IF_ERROR(folder_.WriteManifest(manifest));
@@ -316,10 +468,22 @@ TfStatus Snapshots::Write() {
   if (manifest.files.size() > files_before)
     GlobalCounters().Add(&Counters::snapshot_bytes, manifest.files.back().bytes);
   if (is_first) {
-    FUSEWIRE_LOG(kInfo, "%s: its first snapshot has %.1f MiB, and took %.2f s", task_.c_str(),
+    FUSEWIRE_LOG(kInfo, "%s: its first snapshot has %.1f MiB, and took %.2f s", task().c_str(),
                  static_cast<double>(manifest.files.back().bytes) / kMiB, SecondsSince(begun_ns));
   }
   return TfStatus();
+}
+
+Manifest Snapshots::Describe() const {
+  Manifest manifest;
+  manifest.task = task();
+  manifest.cluster = options_.cluster;
+  manifest.epoch = ownership_.tenure().epoch;
+  manifest.holder = ownership_.tenure().holder;
+  manifest.written_ms = WallMs();  // what was written before is in it
+  for (const auto& [device, incarnation] : IncarnationsOf(*devices_))
+    manifest.devices.emplace_back(device, incarnation);
+  return manifest;
 }
 
 void Snapshots::Keep(const Manifest& manifest, bool is_new_chain) {
@@ -343,22 +507,22 @@ void Snapshots::DropAllBut(const std::set<std::string>& names) {
 
 TfStatus Snapshots::CopyState(Manifest* manifest) {
   const bool is_full = manifest->files.empty();
-  const auto holdings = inventory_.holdings();
-  if (holdings.empty()) return TfStatus();
+  if (inventory_.holdings().empty()) return TfStatus();
   TF_RETURN_IF_ERROR(folder_.Make());
   TF_RETURN_IF_ERROR(ownership_.WriteIfGone());
   StateFile file;
   file.generation = manifest->generation;
   file.name = SnapshotFolder::StateName(ownership_.tenure(), file.generation);
   const std::string path = folder_.PathOf(file.name);
-  std::unique_ptr<StateWriter> writer;
-  TF_RETURN_IF_ERROR(
-      StateWriter::Create(tensorflow::Env::Default(), path, EncodeTitle(task_, file.generation), &writer));
+  std::unique_ptr<StateFileSink> sink;
+  TF_RETURN_IF_ERROR(StateFileSink::Create(tensorflow::Env::Default(), path, &sink));
+  StateWriter writer(sink.get());
   uint64_t count = 0;
-  TfStatus copied = CopyTo(writer.get(), holdings, is_full, &count);
-  if (copied.ok()) copied = writer->Close();
-  file.bytes = writer->bytes();
-  file.crc = writer->crc();
+  TfStatus copied = writer.AddTitle(EncodeTitle(task(), file.generation));
+  if (copied.ok()) copied = CopyTo(&writer, is_full, &count);
+  if (copied.ok()) copied = sink->Close();
+  file.bytes = writer.bytes();
+  file.crc = writer.crc();
   if (!copied.ok() || count == 0) {
     tensorflow::Env::Default()->DeleteFile(path).IgnoreError();
   } else {
@@ -367,9 +531,8 @@ TfStatus Snapshots::CopyState(Manifest* manifest) {
   return copied;
 }
 
-TfStatus Snapshots::CopyTo(StateWriter* writer, const std::vector<std::pair<Holding, WriteMarks*>>& holdings,
-                           bool is_full, uint64_t* copied) {
-  for (const auto& [holding, marks] : holdings) {
+TfStatus Snapshots::CopyTo(StateWriter* writer, bool is_full, uint64_t* copied) {
+  for (const auto& [holding, marks] : inventory_.holdings()) {
     // Before the copy: what is written during it is copied next time.
     const WriteMarks::Taken taken = marks->Take();
     if (!is_full && taken.empty()) continue;
@@ -385,6 +548,7 @@ TfStatus Snapshots::CopyTo(StateWriter* writer, const std::vector<std::pair<Hold
     if (!added.has_value) marks->Whole();  // no file has it
     if (added.rows > 0) marks->SetRows(added.rows);
   }
+  if (is_full) inventory_.SetBytes(writer->bytes());
   return TfStatus();
 }
 

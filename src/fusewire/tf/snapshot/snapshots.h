@@ -21,6 +21,8 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/heads/snapshots.h"
+#include "fusewire/tf/snapshot/arrival.h"
+#include "fusewire/tf/snapshot/departure.h"
 #include "fusewire/tf/snapshot/folder.h"
 #include "fusewire/tf/snapshot/ownership.h"
 #include "fusewire/tf/snapshot/state_file.h"
@@ -36,7 +38,8 @@ class Snapshots {
     std::string cluster;   // FUSEWIRE_CLUSTER: another cluster's snapshot is not taken
   };
   // Takes the task, makes its devices, and restores what the newest snapshot has. Or, if another server serves the
-  // task: neither, and owner() says who.
+  // task: neither, and owner() says who; with Claim::predecessor, it reads from that one what it holds, and TakeOver
+  // takes the task.
   static TfStatus Open(Options options, const tensorflow::ServerDef& def, std::unique_ptr<Snapshots>* out,
                        Claim claim = Claim());
   ~Snapshots();
@@ -44,6 +47,14 @@ class Snapshots {
 
   // When it was opened.
   bool is_elsewhere() const { return devices_ == nullptr; }
+  // Until TakeOver. The parts that are to be made before it.
+  bool is_arriving() const { return arrival_ != nullptr; }
+  const std::vector<std::string>& parts() const { return arrival_->parts(); }
+  // The old server closes, and this one has the task, at that address. *values: of steps under way. Fails: the old
+  // server goes on.
+  TfStatus TakeOver(const std::string& address, std::string* values);
+  // It serves the task. What came over, in words.
+  std::string SayTaken();
   // Before Start. Who has the task. Epoch 0: it could not be claimed, and no snapshot is written either.
   const Owner& owner() const;
   // Before Start. The data port is open there.
@@ -62,13 +73,24 @@ class Snapshots {
   // Any thread. It holds what can't be kept: its snapshots end.
   void GiveUp(const std::string& obstacle);
 
-  // Called after the last row was copied: returns once all runs of parts that had begun have ended, with those whose
-  // clients may not have their answers. Fails if one does not end in time.
-  using Collect = std::function<TfStatus(std::vector<KeptClient>* clients)>;
-  // Called once, by the thread: another server has taken the task. Nothing in the folder is changed any more.
-  using OnFenced = std::function<void(const Owner& successor)>;
-  // Once: begins to write. `collect` is called by the thread until Stop.
-  void Start(Collect collect, OnFenced on_fenced = nullptr);
+  struct Hooks {
+    // Called after the last row was copied: returns once all runs of parts that had begun have ended, with those whose
+    // clients may not have their answers. Fails if one does not end in time.
+    std::function<TfStatus(std::vector<KeptClient>* clients)> collect;
+    // Another server has taken the task, and nothing in the folder is changed any more. `has_moved`: it has been given
+    // all that was here.
+    std::function<void(const Owner& successor, bool has_moved)> yield;
+    // For a task that moves. Its parts, each behind its fingerprint; that no run is under way, and none begins; the
+    // values of steps; that it did not move: it has the task with that epoch.
+    std::function<std::vector<std::string>()> parts;
+    std::function<TfStatus()> close;
+    std::function<TfStatus(std::string* values)> values;
+    std::function<void(uint64_t epoch)> open;
+  };
+  // Once: begins to write. The hooks are called by the thread, until Stop.
+  void Start(Hooks hooks);
+  // Any thread. What a server says that takes the task: begins a move, or goes on with it.
+  void OnHandOver(const HandOver& asked, Departure::Answer answer);
   void Stop();
   // One snapshot, now. By the thread, and for tests without one. Fails if another server has the task.
   TfStatus Write();
@@ -76,9 +98,12 @@ class Snapshots {
  private:
   Snapshots(Options options, const tensorflow::ServerDef& def, Claim claim);
   void Restore(const tensorflow::ServerDef& def);
+  // All that the old server holds, but for the last round.
+  TfStatus Follow(const tensorflow::ServerDef& def);
   TfStatus RestoreFrom(const FolderFile& newest, const tensorflow::ServerDef& def);
   // Removes the files of snapshots that these are not.
   void DropAllBut(const std::set<std::string>& names);
+  const std::string& task() const { return ownership_.own().task; }  // "ps:3"
   void SayObstacle();
   void Work();
   void Round();
@@ -87,19 +112,22 @@ class Snapshots {
   void SayFenced();
   // Adds the file, if there is anything to copy. Without files in the manifest: all that the task holds.
   TfStatus CopyState(Manifest* manifest);
-  TfStatus CopyTo(StateWriter* writer, const std::vector<std::pair<Holding, WriteMarks*>>& holdings, bool is_full,
-                  uint64_t* copied);
+  TfStatus CopyTo(StateWriter* writer, bool is_full, uint64_t* copied);
+  Manifest Describe() const;
+  // A move, from its first call to its end.
+  void Depart();
+  TfStatus GiveRounds(Departure* departure);
+  TfStatus GiveLast(Departure* departure);
   void Keep(const Manifest& manifest, bool is_new_chain);
 
   const Options options_;
-  const std::string task_;  // "ps:3"
   const SnapshotFolder folder_;
   Ownership ownership_;
   std::unique_ptr<tensorflow::DeviceMgr> devices_;
   std::vector<KeptClient> clients_;
   Inventory inventory_;
-  Collect collect_;
-  OnFenced on_fenced_;
+  Hooks hooks_;
+  std::unique_ptr<Arrival> arrival_;  // null: it does not come from another server
   // Manifests whose files begin with the same copy of everything.
   struct Chain {
     std::vector<StateFile> files;  // the newest one's; empty: there is none
@@ -110,13 +138,18 @@ class Snapshots {
     Chain chain, last_chain;
     bool must_copy_all = true;
     bool has_removed_all = false;
+    bool has_moved = false;
   };
   Written written_;  // of the thread
   LogLimiter warnings_;
 
-  Mutex mutex_;
-  CondVar changed_;
-  bool is_closing_ FUSEWIRE_GUARDED_BY(mutex_) = false;
+  struct Now {
+    Mutex mutex;
+    CondVar changed;
+    bool is_closing FUSEWIRE_GUARDED_BY(mutex) = false;
+    DeparturePtr departure FUSEWIRE_GUARDED_BY(mutex);  // null: it stays
+  };
+  Now now_;
   std::thread thread_;
 };
 

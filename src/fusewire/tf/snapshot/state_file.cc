@@ -64,142 +64,23 @@ Holding NamedBy(const HoldingHead& head) {
   return holding;
 }
 
-// The state as frames come.
-class Coming {
- public:
-  Coming(uint64_t bytes_max, HeldState* state) : bytes_max_(bytes_max), state_(state) {}
-
-  TfStatus Take(StateFrameKind kind, ConstBytes content) {
-    switch (kind) {
-      case StateFrameKind::kHead: return Begin(content);
-      case StateFrameKind::kPiece: return Fill(content);
-      case StateFrameKind::kPatch: return BeginPatch(content);
-      case StateFrameKind::kRows: return Patch(content);
-      default: is_open_ = false; return TfStatus();
-    }
-  }
-  bool is_open() const { return is_open_; }
-
- private:
-  TfStatus Begin(ConstBytes content) {
-    if (is_open_) return absl::DataLossError("half a variable");
-    HoldingHead head;
-    Status read = DecodeHoldingHead(content, &head);
-    if (!read.ok()) return Damaged(read);
-    holding_ = NamedBy(head);
-    if (!holding_.node.ParseFromArray(head.node.data, static_cast<int>(head.node.size)))
-      return absl::DataLossError(absl::StrCat(holding_.name, " has no sane node"));
-    sizes_.clear();
-    tensors_.clear();
-    for (const HeldTensor& tensor : head.tensors) {
-      if (tensor.bytes > bytes_max_)
-        return absl::DataLossError(absl::StrCat(holding_.name, " is larger than its file"));
-      tensors_.emplace_back();
-      TF_RETURN_IF_ERROR(
-          MakeTensor(static_cast<tensorflow::DataType>(tensor.type), tensor.shape, tensor.bytes, &tensors_.back()));
-      sizes_.push_back(tensor.bytes);
-    }
-    is_open_ = true;
-    at_ = filled_ = 0;
-    text_.clear();
-    return CloseFull();
-  }
-
-  TfStatus Fill(ConstBytes piece) {
-    if (!is_open_ || piece.size > sizes_[at_] - filled_) return absl::DataLossError("a piece of no variable");
-    Tensor& tensor = tensors_[at_];
-    if (IsPlain(tensor.dtype())) {
-      std::copy_n(piece.data, piece.size, static_cast<uint8_t*>(tensor.data()) + filled_);
-    } else {
-      text_.append(reinterpret_cast<const char*>(piece.data), piece.size);
-    }
-    filled_ += piece.size;
-    return CloseFull();
-  }
-
-  // Goes on to the next tensor that has bytes to come.
-  TfStatus CloseFull() {
-    while (is_open_ && filled_ == sizes_[at_]) {
-      Tensor& tensor = tensors_[at_];
-      if (!IsPlain(tensor.dtype())) {
-        const auto type = tensor.dtype();
-        TF_RETURN_IF_ERROR(ParseTensor(text_, &tensor));
-        if (tensor.dtype() != type) return absl::DataLossError("a tensor of another type than its head says");
-      }
-      text_.clear();
-      filled_ = 0;
-      is_open_ = ++at_ < sizes_.size();
-      if (!is_open_) {
-        state_->erase(holding_);  // its node may have changed too
-        state_->emplace(std::move(holding_), std::move(tensors_));
-      }
-    }
-    return TfStatus();
-  }
-
-  TfStatus BeginPatch(ConstBytes content) {
-    HoldingHead head;
-    Status read = DecodeHoldingHead(content, &head);
-    if (!read.ok()) return Damaged(read);
-    const auto found = state_->find(NamedBy(head));
-    patched_ = nullptr;
-    if (is_open_ || found == state_->end()) return absl::DataLossError("rows of what no file has");
-    Tensor& tensor = found->second[0];
-    const HeldTensor& said = head.tensors[0];
-    bool is_same = found->second.size() == 1 && IsPlain(tensor.dtype()) && tensor.dims() > 0 &&
-                   tensor.TotalBytes() == said.bytes && static_cast<uint32_t>(tensor.dtype()) == said.type &&
-                   said.shape.size() == static_cast<size_t>(tensor.dims());
-    for (size_t i = 0; is_same && i < said.shape.size(); ++i)
-      is_same = static_cast<uint64_t>(tensor.dim_size(static_cast<int>(i))) == said.shape[i];
-    if (!is_same) return absl::DataLossError("rows of a variable of another shape");
-    patched_ = &tensor;
-    return TfStatus();
-  }
-
-  TfStatus Patch(ConstBytes content) {
-    if (patched_ == nullptr || patched_->dim_size(0) == 0) return absl::DataLossError("rows of no variable");
-    const uint64_t rows_max = static_cast<uint64_t>(patched_->dim_size(0));
-    const size_t row_bytes = patched_->TotalBytes() / static_cast<size_t>(rows_max);
-    std::vector<uint64_t> rows;
-    ConstBytes bytes;
-    Status read = DecodeRows(content, rows_max, row_bytes, &rows, &bytes);
-    if (!read.ok()) return Damaged(read);
-    for (size_t i = 0; i < rows.size(); ++i)
-      std::copy_n(bytes.data + i * row_bytes, row_bytes, static_cast<uint8_t*>(patched_->data()) + rows[i] * row_bytes);
-    return TfStatus();
-  }
-
-  const uint64_t bytes_max_;
-  HeldState* const state_;
-  // The one that is being filled.
-  bool is_open_ = false;
-  Holding holding_;
-  std::vector<Tensor> tensors_;
-  std::vector<uint64_t> sizes_;
-  size_t at_ = 0;
-  uint64_t filled_ = 0;
-  std::string text_;
-  Tensor* patched_ = nullptr;  // whose rows come
-};
-
-// The frames of a file, with their checksums.
+// The frames of a file.
 class Frames {
  public:
   Frames(const tensorflow::RandomAccessFile* file, uint64_t bytes) : file_(file), bytes_(bytes) {}
 
   bool done() const { return at_ == bytes_; }
-  uint32_t crc() const { return crc_; }
-  // The content is valid until the next call.
-  TfStatus Next(StateFrame* frame, ConstBytes* content) {
-    std::string head(kStateFrameBytes, '\0');
-    TF_RETURN_IF_ERROR(Read(&head));
-    Status checked = DecodeStateFrame(head, frame);
-    if (!checked.ok()) return Damaged(checked);
+  // Head and content are valid until the next call.
+  TfStatus Next(ConstBytes* head, StateFrame* frame, ConstBytes* content) {
+    head_.resize(kStateFrameBytes);
+    TF_RETURN_IF_ERROR(Read(&head_));
+    const Status read = DecodeStateFrame(head_, frame);
+    if (!read.ok()) return Damaged(read);
     content_.resize(frame->bytes);
     TF_RETURN_IF_ERROR(Read(&content_));
+    *head = head_;
     *content = content_;
-    checked = CheckStateFrame(head, *frame, *content, &crc_);
-    return checked.ok() ? TfStatus() : Damaged(checked);
+    return TfStatus();
   }
 
  private:
@@ -216,27 +97,35 @@ class Frames {
   const tensorflow::RandomAccessFile* const file_;
   const uint64_t bytes_;
   uint64_t at_ = 0;
-  uint32_t crc_ = 0;
-  std::string content_;
+  std::string head_, content_;
 };
 
 }  // namespace
 
-TfStatus StateWriter::Create(tensorflow::Env* env, const std::string& path, const std::string& title,
-                             std::unique_ptr<StateWriter>* out) {
+TfStatus StateFileSink::Create(tensorflow::Env* env, const std::string& path, std::unique_ptr<StateFileSink>* out) {
   std::unique_ptr<tensorflow::WritableFile> file;
   TF_RETURN_IF_ERROR(env->NewWritableFile(path, &file));
-  out->reset(new StateWriter(std::move(file)));
-  return (*out)->AddFrame(StateFrameKind::kTitle, title);
+  out->reset(new StateFileSink(std::move(file)));
+  return TfStatus();
 }
 
+TfStatus StateFileSink::Append(ConstBytes frame_head, ConstBytes content) {
+  TF_RETURN_IF_ERROR(file_->Append(View(frame_head)));
+  return file_->Append(View(content));
+}
+
+TfStatus StateFileSink::Close() {
+  TF_RETURN_IF_ERROR(file_->Sync());
+  return file_->Close();
+}
+
+TfStatus StateWriter::AddTitle(const std::string& title) { return AddFrame(StateFrameKind::kTitle, title); }
+
 TfStatus StateWriter::AddFrame(StateFrameKind kind, ConstBytes content) {
-  std::string frame;
-  AppendStateFrame(kind, content, &crc_, &frame);
-  TF_RETURN_IF_ERROR(file_->Append(frame));
-  TF_RETURN_IF_ERROR(file_->Append(View(content)));
-  bytes_ += frame.size() + content.size;
-  return TfStatus();
+  std::string head;
+  AppendStateFrame(kind, content, &crc_, &head);
+  bytes_ += head.size() + content.size;
+  return sink_->Append(head, content);
 }
 
 TfStatus StateWriter::Add(tensorflow::Device* device, const Holding& holding, Added* added) {
@@ -305,9 +194,119 @@ TfStatus StateWriter::AddPieces(HoldingReader* reader, const std::vector<Holding
   return TfStatus();
 }
 
-TfStatus StateWriter::Close() {
-  TF_RETURN_IF_ERROR(file_->Sync());
-  return file_->Close();
+TfStatus StateReader::ReadAll(ConstBytes frames) {
+  while (!frames.empty()) {
+    StateFrame frame;
+    const Status read = DecodeStateFrame(frames, &frame);
+    if (!read.ok()) return Damaged(read);
+    const ConstBytes behind = frames.From(kStateFrameBytes);
+    if (behind.size < frame.bytes) return absl::DataLossError("a frame that is cut off");
+    TF_RETURN_IF_ERROR(Read(frames, frame, behind.Sub(0, frame.bytes)));
+    frames = behind.From(frame.bytes);
+  }
+  return TfStatus();
+}
+
+TfStatus StateReader::Read(ConstBytes frame_head, const StateFrame& frame, ConstBytes content) {
+  const Status checked = CheckStateFrame(frame_head, frame, content, &crc_);
+  if (!checked.ok()) return Damaged(checked);
+  switch (frame.kind) {
+    case StateFrameKind::kHead: return Begin(content);
+    case StateFrameKind::kPiece: return Fill(content);
+    case StateFrameKind::kPatch: return BeginPatch(content);
+    case StateFrameKind::kRows: return Patch(content);
+    case StateFrameKind::kTitle: return TfStatus();
+    default: is_open_ = false; return TfStatus();
+  }
+}
+
+TfStatus StateReader::Begin(ConstBytes content) {
+  if (is_open_) return absl::DataLossError("half a variable");
+  HoldingHead head;
+  Status read = DecodeHoldingHead(content, &head);
+  if (!read.ok()) return Damaged(read);
+  holding_ = NamedBy(head);
+  if (!holding_.node.ParseFromArray(head.node.data, static_cast<int>(head.node.size)))
+    return absl::DataLossError(absl::StrCat(holding_.name, " has no sane node"));
+  sizes_.clear();
+  tensors_.clear();
+  for (const HeldTensor& tensor : head.tensors) {
+    if (tensor.bytes > bytes_max_)
+      return absl::DataLossError(absl::StrCat(holding_.name, " is larger than its file"));
+    tensors_.emplace_back();
+    TF_RETURN_IF_ERROR(
+        MakeTensor(static_cast<tensorflow::DataType>(tensor.type), tensor.shape, tensor.bytes, &tensors_.back()));
+    sizes_.push_back(tensor.bytes);
+  }
+  is_open_ = true;
+  at_ = filled_ = 0;
+  text_.clear();
+  return CloseFull();
+}
+
+TfStatus StateReader::Fill(ConstBytes piece) {
+  if (!is_open_ || piece.size > sizes_[at_] - filled_) return absl::DataLossError("a piece of no variable");
+  Tensor& tensor = tensors_[at_];
+  if (IsPlain(tensor.dtype())) {
+    std::copy_n(piece.data, piece.size, static_cast<uint8_t*>(tensor.data()) + filled_);
+  } else {
+    text_.append(reinterpret_cast<const char*>(piece.data), piece.size);
+  }
+  filled_ += piece.size;
+  return CloseFull();
+}
+
+// Goes on to the next tensor that has bytes to come.
+TfStatus StateReader::CloseFull() {
+  while (is_open_ && filled_ == sizes_[at_]) {
+    Tensor& tensor = tensors_[at_];
+    if (!IsPlain(tensor.dtype())) {
+      const auto type = tensor.dtype();
+      TF_RETURN_IF_ERROR(ParseTensor(text_, &tensor));
+      if (tensor.dtype() != type) return absl::DataLossError("a tensor of another type than its head says");
+    }
+    text_.clear();
+    filled_ = 0;
+    is_open_ = ++at_ < sizes_.size();
+    if (!is_open_) {
+      whole_.insert(holding_);
+      state_->erase(holding_);  // its node may have changed too
+      state_->emplace(std::move(holding_), std::move(tensors_));
+    }
+  }
+  return TfStatus();
+}
+
+TfStatus StateReader::BeginPatch(ConstBytes content) {
+  HoldingHead head;
+  Status read = DecodeHoldingHead(content, &head);
+  if (!read.ok()) return Damaged(read);
+  const auto found = state_->find(NamedBy(head));
+  patched_ = nullptr;
+  if (is_open_ || found == state_->end()) return absl::DataLossError("rows of what no file has");
+  Tensor& tensor = found->second[0];
+  const HeldTensor& said = head.tensors[0];
+  bool is_same = found->second.size() == 1 && IsPlain(tensor.dtype()) && tensor.dims() > 0 &&
+                 tensor.TotalBytes() == said.bytes && static_cast<uint32_t>(tensor.dtype()) == said.type &&
+                 said.shape.size() == static_cast<size_t>(tensor.dims());
+  for (size_t i = 0; is_same && i < said.shape.size(); ++i)
+    is_same = static_cast<uint64_t>(tensor.dim_size(static_cast<int>(i))) == said.shape[i];
+  if (!is_same) return absl::DataLossError("rows of a variable of another shape");
+  patched_ = &tensor;
+  return TfStatus();
+}
+
+TfStatus StateReader::Patch(ConstBytes content) {
+  if (patched_ == nullptr || patched_->dim_size(0) == 0) return absl::DataLossError("rows of no variable");
+  const uint64_t rows_max = static_cast<uint64_t>(patched_->dim_size(0));
+  const size_t row_bytes = patched_->TotalBytes() / static_cast<size_t>(rows_max);
+  std::vector<uint64_t> rows;
+  ConstBytes bytes;
+  Status read = DecodeRows(content, rows_max, row_bytes, &rows, &bytes);
+  if (!read.ok()) return Damaged(read);
+  for (size_t i = 0; i < rows.size(); ++i)
+    std::copy_n(bytes.data + i * row_bytes, row_bytes, static_cast<uint8_t*>(patched_->data()) + rows[i] * row_bytes);
+  return TfStatus();
 }
 
 TfStatus ReadState(tensorflow::Env* env, const std::string& path, const std::string& task, const StateFile& file,
@@ -315,22 +314,20 @@ TfStatus ReadState(tensorflow::Env* env, const std::string& path, const std::str
   std::unique_ptr<tensorflow::RandomAccessFile> open;
   TF_RETURN_IF_ERROR(env->NewRandomAccessFile(path, &open));
   Frames frames(open.get(), file.bytes);
-  Coming coming(file.bytes, state);
+  StateReader reader(file.bytes, state);
   bool has_title = false;
   while (!frames.done()) {
+    ConstBytes head, content;
     StateFrame frame;
-    ConstBytes content;
-    TF_RETURN_IF_ERROR(frames.Next(&frame, &content));
+    TF_RETURN_IF_ERROR(frames.Next(&head, &frame, &content));
     const bool is_title = frame.kind == StateFrameKind::kTitle;
     if (is_title == has_title) return absl::DataLossError("a data file without its title, or with two");
-    if (!is_title) {
-      TF_RETURN_IF_ERROR(coming.Take(frame.kind, content));
-    } else if (content.ToString() != EncodeTitle(task, file.generation)) {
+    TF_RETURN_IF_ERROR(reader.Read(head, frame, content));
+    if (is_title && content.ToString() != EncodeTitle(task, file.generation))
       return absl::DataLossError("a data file of another snapshot than its manifest says");
-    }
     has_title = true;
   }
-  if (coming.is_open() || !has_title || frames.crc() != file.crc)
+  if (reader.is_open() || !has_title || reader.crc() != file.crc)
     return absl::DataLossError("a data file has another checksum than its manifest says");
   return TfStatus();
 }

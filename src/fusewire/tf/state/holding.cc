@@ -296,11 +296,17 @@ TfStatus TableKernel(Device* device, const Holding& holding, const char* op, std
 }
 
 TfStatus RestoreVariable(Device* device, const Holding& holding, Tensor tensor) {
-  TfRef<Var> variable(new Var(tensor.dtype()));
+  Var* found = nullptr;
+  TF_RETURN_IF_ERROR(device->resource_manager()->LookupOrCreate<Var>(ContainerOf(device, holding), holding.name, &found,
+                                                                     [&tensor](Var** made) {
+                                                                       *made = new Var(tensor.dtype());
+                                                                       return TfStatus();
+                                                                     }));
+  TfRef<Var> variable(found);
+  tensorflow::mutex_lock lock(*variable->mu());
   *variable->tensor() = std::move(tensor);
   variable->is_initialized = true;
-  variable->Ref();  // Create takes one
-  return device->resource_manager()->Create<Var>(ContainerOf(device, holding), holding.name, variable.get());
+  return TfStatus();
 }
 
 TfStatus RestoreReference(Device* device, const Holding& holding, Tensor tensor) {

@@ -73,7 +73,7 @@ TfStatus MakeTensor(tensorflow::DataType type, const std::vector<uint64_t>& shap
 bool IsPlain(tensorflow::DataType type);
 TfStatus ParseTensor(const std::string& proto, tensorflow::Tensor* out);
 
-// Puts it there, with these tensors, as its reader had them.
+// Puts it there, with these tensors, as its reader had them; instead of what is there, if it is no table.
 TfStatus RestoreHolding(tensorflow::Device* device, const Holding& holding, std::vector<tensorflow::Tensor> tensors);
 
 }  // namespace fusewire::tf

@@ -70,7 +70,14 @@ class Inventory {
   void MarkAll();
   std::string obstacle();  // "the FIFOQueueV2 sync_token_q"; empty: none
 
+  // For those who watch: of all holdings, when they were last copied; and how long parts have run.
+  void SetBytes(uint64_t bytes) { bytes_.store(bytes, std::memory_order_relaxed); }
+  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  void CountBusy(int64_t ns) { busy_ns_.fetch_add(static_cast<uint64_t>(ns), std::memory_order_relaxed); }
+  uint64_t busy_ns() const { return busy_ns_.load(std::memory_order_relaxed); }
+
  private:
+  std::atomic<uint64_t> bytes_{0}, busy_ns_{0};
   Mutex mutex_;
   std::map<Holding, std::unique_ptr<WriteMarks>> holdings_ FUSEWIRE_GUARDED_BY(mutex_);
   std::string obstacle_ FUSEWIRE_GUARDED_BY(mutex_);

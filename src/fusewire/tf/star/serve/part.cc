@@ -311,7 +311,9 @@ void Part::Run(PartRun* run, std::function<void(const TfStatus&)> done) {
   if (program_ == nullptr) return RunInExecutor(run, std::move(done));
   int64_t begun_ns = Clock::Real()->NowNs();
   TfStatus status = program_->Run(run);
-  Measured(Clock::Real()->NowNs() - begun_ns);
+  const int64_t took_ns = Clock::Real()->NowNs() - begun_ns;
+  Measured(took_ns);
+  if (owner_.inventory != nullptr) owner_.inventory->CountBusy(took_ns);
   done(status);
 }
 

@@ -2,14 +2,17 @@
 #include "fusewire/tf/star/serve/shelf.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/distributed_runtime/session_mgr.h>
 #include "fusewire/base/check.h"
+#include "fusewire/base/clock.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/names.h"
+#include "fusewire/tf/heads/varint.h"
 
 namespace fusewire::tf {
 namespace {
@@ -17,6 +20,9 @@ namespace {
 std::string KeyOf(const std::string& session, const std::string& fingerprint) {
   return absl::StrCat(session, " ", fingerprint);
 }
+
+// For their sessions to come, after a move.
+constexpr int64_t kWantedNs = 60 * kSecondNs;
 
 }  // namespace
 
@@ -47,23 +53,63 @@ TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint
   }
   // Without the lock: making kernels may take long. If two threads make the same part, the first one is used.
   bool is_private = is_isolated || Part::NeedsSession(request->graph_def());
-  owner.handle = is_private ? session : absl::StrCat("fusewire ", fingerprint);
+  if (is_isolated && snapshots_ != nullptr) snapshots_->GiveUp("the variables of a session of its own");
+  if (is_private) owner.handle = session;
   if (!is_private) owner.session = nullptr;
-  owner.ends = &ends_;
-  if (snapshots_ != nullptr) {
-    if (is_isolated) snapshots_->GiveUp("the variables of a session of its own");
-    snapshots_->Learn(request->graph_def(), /*is_marked=*/true);
-    owner.inventory = &snapshots_->inventory();
-  }
-  PartPtr part;
-  TF_RETURN_IF_ERROR(Part::Make(*request, std::move(owner), &part));
-  std::string name = NameOfPart(request->graph_def());
+  Placed placed;
+  TF_RETURN_IF_ERROR(Make(fingerprint, *request, std::move(owner), &placed));
   std::string key = KeyOf(is_private ? session : "", fingerprint);
   MutexLock lock(mutex_);
-  if (parts_.emplace(key, Placed{std::move(part), std::move(name), {}}).second)
-    GlobalCounters().Add(&Counters::star_parts);
+  Keep(key, std::move(placed));
   *id = Join(session, key, again);
   FUSEWIRE_DCHECK(*id != kNotHere);
+  return TfStatus();
+}
+
+TfStatus Shelf::Make(const std::string& fingerprint, const tensorflow::RegisterGraphRequest& request, Part::Owner owner,
+                     Placed* placed) {
+  const bool is_shared = owner.session == nullptr;
+  if (is_shared) owner.handle = absl::StrCat("fusewire ", fingerprint);
+  owner.ends = &ends_;
+  if (snapshots_ != nullptr) {
+    snapshots_->Learn(request.graph_def(), /*is_marked=*/true);
+    owner.inventory = &snapshots_->inventory();
+  }
+  if (is_shared && snapshots_ != nullptr) {
+    AppendText(&placed->piece, fingerprint);
+    placed->piece += request.SerializeAsString();
+  }
+  placed->name = NameOfPart(request.graph_def());
+  return Part::Make(request, std::move(owner), &placed->part);
+}
+
+void Shelf::Keep(const std::string& key, Placed placed) {
+  if (parts_.emplace(key, std::move(placed)).second) GlobalCounters().Add(&Counters::star_parts);
+}
+
+std::vector<std::string> Shelf::Parts() {
+  std::vector<std::string> pieces;
+  MutexLock lock(mutex_);
+  for (const auto& placed : parts_) {
+    if (!placed.second.piece.empty()) pieces.push_back(placed.second.piece);
+  }
+  return pieces;
+}
+
+TfStatus Shelf::MakeAhead(const std::string& piece) {
+  VarReader reader{ConstBytes(piece)};
+  const std::string fingerprint = reader.Text().ToString();
+  tensorflow::RegisterGraphRequest request;
+  const ConstBytes left = reader.left();
+  if (!reader.ok() || !request.ParseFromArray(left.data, static_cast<int>(left.size)))
+    return absl::DataLossError("a part that is no graph");
+  Part::Owner owner;
+  owner.env = env_;
+  Placed placed;
+  TF_RETURN_IF_ERROR(Make(fingerprint, request, std::move(owner), &placed));
+  placed.wanted_ns = AddNs(Clock::Real()->NowNs(), kWantedNs);
+  MutexLock lock(mutex_);
+  Keep(KeyOf("", fingerprint), std::move(placed));
   return TfStatus();
 }
 
@@ -135,14 +181,27 @@ std::vector<AnswersPtr> Shelf::AllAnswers() {
   return all;
 }
 
-std::vector<std::string> Shelf::ReleaseEnded() {
+std::set<std::string> Shelf::Sessions() {
   std::set<std::string> sessions;
+  MutexLock lock(mutex_);
+  for (const auto& lease : leases_) sessions.insert(lease.second.session);
+  return sessions;
+}
+
+std::vector<std::string> Shelf::ReleaseEnded() {
+  std::vector<PartPtr> unwanted;  // destroyed after the lock has been released
   {
     MutexLock lock(mutex_);
-    for (const auto& lease : leases_) sessions.insert(lease.second.session);
+    const int64_t now_ns = Clock::Real()->NowNs();
+    for (auto placed = parts_.begin(); placed != parts_.end();) {
+      const bool is_wanted = !placed->second.leases.empty() || now_ns < placed->second.wanted_ns;
+      if (!is_wanted) unwanted.push_back(std::move(placed->second.part));
+      placed = is_wanted ? std::next(placed) : parts_.erase(placed);
+    }
+    GlobalCounters().star_parts.fetch_sub(unwanted.size(), std::memory_order_relaxed);
   }
   std::vector<std::string> ended;
-  for (const std::string& session : sessions) {
+  for (const std::string& session : Sessions()) {
     SessionPtr found;
     if (env_->session_mgr->WorkerSessionForSession(session, &found).ok()) continue;
     Release(session);

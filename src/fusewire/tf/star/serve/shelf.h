@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -51,6 +52,11 @@ class Shelf {
   LeasePtr Find(uint64_t id);
   // Any thread, like all functions below.
   void Release(const std::string& session);
+  // Those that serve all sessions, each behind its fingerprint, for a server that takes the task; which makes them before
+  // their sessions come. Only with snapshots.
+  std::vector<std::string> Parts();
+  TfStatus MakeAhead(const std::string& piece);
+  std::set<std::string> Sessions();  // that have placed parts
   // Of the runs of all parts.
   std::vector<AnswersPtr> AllAnswers();
   // Releases sessions that were lost: their masters have been restarted with new incarnations. Returns their names.
@@ -62,6 +68,8 @@ class Shelf {
     PartPtr part;
     std::string name;
     std::map<std::string, uint64_t> leases;
+    std::string piece;          // see Parts; empty: of one session, or without snapshots
+    int64_t wanted_ns = 0;      // so long it stays without a lease
   };
   // The parts that the runs of one home have found.
   struct Reading {
@@ -69,6 +77,9 @@ class Shelf {
     uint64_t endings = 0;
     std::unordered_map<uint64_t, LeasePtr> leases;
   };
+  TfStatus Make(const std::string& fingerprint, const tensorflow::RegisterGraphRequest& request, Part::Owner owner,
+                Placed* placed);
+  void Keep(const std::string& key, Placed placed) FUSEWIRE_REQUIRES(mutex_);
   uint64_t Join(const std::string& session, const std::string& key, Again* again) FUSEWIRE_REQUIRES(mutex_);
 
   tensorflow::WorkerEnv* const env_;

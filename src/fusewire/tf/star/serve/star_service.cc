@@ -24,6 +24,8 @@ namespace {
 
 // For runs to end while a snapshot waits for them: parts with tickets never wait for other steps.
 constexpr int64_t kEndsNs = 10 * kSecondNs;
+// For workers to tell a task that has come to another process about their sessions.
+constexpr int64_t kExpectedNs = 60 * kSecondNs;
 
 Status UnknownPart() { return Status::Application(kUnknownPart, "a part of a graph that is not placed here"); }
 
@@ -141,9 +143,28 @@ class StarService::Incoming final : public rpc::RequestSink {
   observe::Event event_;
 };
 
+void StarService::ExpectedSessions::Begin(int64_t now_ns) {
+  MutexLock lock(mutex_);
+  until_ns_ = AddNs(now_ns, kExpectedNs);
+}
+
+bool StarService::ExpectedSessions::Add(const std::string& session, int64_t now_ns) {
+  MutexLock lock(mutex_);
+  if (now_ns >= until_ns_) return false;
+  sessions_.insert(session);
+  return true;
+}
+
+std::set<std::string> StarService::ExpectedSessions::TakeOverdue(int64_t now_ns) {
+  MutexLock lock(mutex_);
+  return now_ns < until_ns_ ? std::set<std::string>() : std::exchange(sessions_, {});
+}
+
 StarService::StarService(tensorflow::WorkerEnv* env, Snapshots* snapshots)
     : env_(env), snapshots_(snapshots), shelf_(env, snapshots) {
-  if (snapshots != nullptr) restored_.Set(snapshots->clients());
+  if (snapshots == nullptr) return;
+  restored_.Set(snapshots->clients());
+  expected_.Begin(Clock::Real()->NowNs());
 }
 
 void StarService::Learn(const tensorflow::GraphDef& graph) {
@@ -212,11 +233,43 @@ void StarService::Run(rpc::Request request, rpc::Reply reply) {
     Status read = incoming->Read(&shelf_, request.head, nullptr);
     if (!read.ok()) return reply.Send(std::move(read));
   }
-  if (!incoming->IsFirst(&restored_, &reply)) return;
-  incoming->Begin(request.peer);
+  auto later = [this](std::unique_ptr<Incoming> kept, rpc::Reply its) { Begin(std::move(kept), nullptr, std::move(its)); };
+  if (Enter(&incoming, &reply, later)) Begin(std::move(incoming), request.peer, std::move(reply));
+}
+
+template <class What, class Go>
+bool StarService::Enter(std::unique_ptr<What>* what, rpc::Reply* reply, Go go) {
+  if (snapshots_ == nullptr || gate_.TryEnter()) return true;
+  // shared_ptr: std::function wants copies.
+  struct Kept {
+    std::unique_ptr<What> what;
+    rpc::Reply reply;
+  };
+  auto kept = std::make_shared<Kept>();
+  kept->what = std::move(*what);
+  kept->reply = std::move(*reply);
+  const bool has_entered = gate_.Enter([this, kept, go](bool may_enter) {
+    if (!may_enter) return kept->reply.Send(Status::Unavailable("the task has moved to another process"));
+    reactor::Reactor& home = kept->reply.home();
+    home.Post([this, kept, go] {
+      if (Enter(&kept->what, &kept->reply, go)) go(std::move(kept->what), std::move(kept->reply));
+    });
+  });
+  if (!has_entered) return false;
+  *what = std::move(kept->what);
+  *reply = std::move(kept->reply);
+  return true;
+}
+
+void StarService::Begin(std::unique_ptr<Incoming> incoming, const pipe::PeerInfo* peer, rpc::Reply reply) {
+  if (!incoming->IsFirst(&restored_, &reply)) return Leave();
+  incoming->Begin(peer);
   TraceMe trace([&] { return incoming->Traced(); }, kTraceLevel);
   TfStatus ready = incoming->Finish(&store_);
-  if (!ready.ok()) return incoming->Answer(&reply, ready);
+  if (!ready.ok()) {
+    incoming->Answer(&reply, ready);
+    return Leave();
+  }
   bool is_quick = incoming->part().is_quick();
   if (is_quick && !incoming->part().ends().is_sending()) {
     incoming->part().Run(&incoming->run(), [&](const TfStatus& status) {
@@ -227,7 +280,7 @@ void StarService::Run(rpc::Request request, rpc::Reply reply) {
       }
       incoming->Answer(&reply, end);
     });
-    return;
+    return Leave();
   }
   // shared_ptr: held by the pool, by the run's end, and by the callback for an unwanted answer.
   struct Running {
@@ -246,10 +299,14 @@ void StarService::Run(rpc::Request request, rpc::Reply reply) {
     running->reply.OnUnwanted(cancel);
   }
   auto run = [this, running] {
-    running->incoming->part().Run(&running->incoming->run(), [this, running](const TfStatus& status) {
-      if (!status.ok()) return running->incoming->Answer(&running->reply, status);
+    auto end = [this, running](const TfStatus& status) {
+      running->incoming->Answer(&running->reply, status);
+      Leave();
+    };
+    running->incoming->part().Run(&running->incoming->run(), [this, running, end](const TfStatus& status) {
+      if (!status.ok()) return end(status);
       KeepResults(env_, running->incoming->part().ends(), running->incoming->session(), &running->incoming->run(),
-                  &store_, [running](const TfStatus& kept) { running->incoming->Answer(&running->reply, kept); });
+                  &store_, end);
     });
   };
   if (is_quick) {
@@ -271,6 +328,11 @@ void StarService::Keep(rpc::Request request, rpc::Reply reply) {
     Status read = values->Read(env_, request.head, nullptr);
     if (!read.ok()) return reply.Send(std::move(read));
   }
+  auto later = [this](std::unique_ptr<IncomingValues> kept, rpc::Reply its) { Store(std::move(kept), std::move(its)); };
+  if (Enter(&values, &reply, later)) Store(std::move(values), std::move(reply));
+}
+
+void StarService::Store(std::unique_ptr<IncomingValues> values, rpc::Reply reply) {
   const std::string session = values->session();
   TfStatus stored = values->Store(&store_);
   // The session is looked up last: if it ends later, its end drops the kept values. If it had ended before, they would
@@ -278,9 +340,31 @@ void StarService::Keep(rpc::Request request, rpc::Reply reply) {
   SessionPtr found;
   if (stored.ok()) {
     stored = env_->session_mgr->WorkerSessionForSession(session, &found);
+    // A worker may still have to tell its sessions to the task, which has just come here.
+    if (!stored.ok() && expected_.Add(session, Clock::Real()->NowNs())) stored = TfStatus();
     if (!stored.ok()) store_.DropSession(session);
   }
   reply.Send(stored.ok() ? Status::Ok() : Status::Invalid(std::string(stored.message())));
+  Leave();
+}
+
+void StarService::MakeAhead(const std::vector<std::string>& parts) {
+  for (const std::string& part : parts) {
+    // Where one can't be made, its workers hear of it when they place it.
+    const TfStatus made = shelf_.MakeAhead(part);
+    if (!made.ok()) LOG(WARNING) << "fusewire: a part of a task that moves here can't be made yet: " << made;
+  }
+}
+
+TfStatus StarService::Resume(const std::string& values) {
+  restored_.Set(snapshots_->clients());
+  expected_.Begin(Clock::Real()->NowNs());
+  return store_.Load(values);
+}
+
+void StarService::EndAll() {
+  gate_.End();
+  for (const std::string& session : shelf_.Sessions()) Release(session);
 }
 
 void StarService::Release(const std::string& session) {
@@ -290,6 +374,10 @@ void StarService::Release(const std::string& session) {
 
 void StarService::ReleaseEnded() {
   for (const std::string& session : shelf_.ReleaseEnded()) store_.DropSession(session);
+  for (const std::string& session : expected_.TakeOverdue(Clock::Real()->NowNs())) {
+    SessionPtr found;
+    if (!env_->session_mgr->WorkerSessionForSession(session, &found).ok()) store_.DropSession(session);
+  }
 }
 
 std::vector<rpc::Method> StarService::Methods(reactor::Pool& homes) {

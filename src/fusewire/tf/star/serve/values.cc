@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/star/serve/values.h"
 
+#include <deque>
 #include <map>
 #include <utility>
 
@@ -9,16 +10,23 @@
 #include "fusewire/base/check.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/heads/calls.h"
+#include "fusewire/tf/heads/moves.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/receive/step_context.h"
 
 namespace fusewire::tf {
 namespace {
 
+constexpr size_t kMovedBytesMax = 256 << 20;  // they are copied while steps stand still
+
+constexpr int kRoutesMax = 4;  // of one call
+
 class KeepCall final : public rpc::Call {
  public:
-  KeepCall(const std::string& session, int64_t step, std::function<void(const TfStatus&)> done)
-      : Call(kKeepValues), done_(std::move(done)) {
+  // `route` finds the holder, and calls Go or Fail; again, if it has moved or was restarted meanwhile.
+  KeepCall(const std::string& session, int64_t step, std::function<void(KeepCall*)> route,
+           std::function<void(const TfStatus&)> done)
+      : Call(kKeepValues), route_(std::move(route)), done_(std::move(done)) {
     AppendText(&text_, session);
     AppendFixed64(&text_, static_cast<uint64_t>(step));
   }
@@ -30,7 +38,8 @@ class KeepCall final : public rpc::Call {
     return AppendTensor(value.tensor, &text_, &body);
   }
 
-  // Once, before one of the next two.
+  void Route() { route_(this); }
+  // Before one of the next two.
   void SetHolder(PeerPtr holder) { holder_ = std::move(holder); }
   void Go(ChannelPtr channel) {
     channel_ = std::move(channel);
@@ -50,11 +59,15 @@ class KeepCall final : public rpc::Call {
   void OnDone(Status status) override {
     channel_->ReportStatus(status);
     // Values that come twice are kept once, and nobody takes them before this run has ended.
-    if (repeats_.IsAgain(*channel_, &status)) {
+    const bool is_again = repeats_.IsAgain(*channel_, &status);
+    const bool is_elsewhere = !is_again && IsLost(status) && holder_->may_return() && ++routes_ < kRoutesMax;
+    if (is_again || is_elsewhere) {
       std::string same;  // the heads of the tensors are in text_
       body.clear();
       for (const tensorflow::Tensor& tensor : tensors_) AppendTensor(tensor, &same, &body).IgnoreError();
-      return Start();
+      if (is_again) return Start();
+      repeats_ = Repeats();
+      return tensorflow::Env::Default()->SchedClosure([this] { Route(); });
     }
     End(WithTarget(ToTf(status), channel_->target(), "KeepValues"));
   }
@@ -70,6 +83,8 @@ class KeepCall final : public rpc::Call {
 
   PeerPtr holder_;  // shared_ptr: as the worker cache has it
   ChannelPtr channel_;
+  const std::function<void(KeepCall*)> route_;
+  int routes_ = 0;
   std::function<void(const TfStatus&)> done_;
   std::string text_;
   std::vector<tensorflow::Tensor> tensors_;  // until they have arrived
@@ -146,13 +161,14 @@ void KeepResults(tensorflow::WorkerEnv* env, const PartEnds& ends, const std::st
   // shared_ptr: any of many ends may be the last.
   auto all = std::make_shared<KeptEnds>(by_holder.size(), std::move(done));
   for (auto& holder : by_holder) {
-    auto* call = new KeepCall(session, run->step, [all](const TfStatus& status) { all->One(status); });
+    auto route = [env, task = holder.first, session](KeepCall* call) { SendTo(env, task, session, call); };
+    auto* call = new KeepCall(session, run->step, route, [all](const TfStatus& status) { all->One(status); });
     TfStatus added;
     for (const KeptValue& value : holder.second) {
       if (added.ok()) added = call->Add(value);
     }
     if (added.ok()) {
-      SendTo(env, holder.first, session, call);
+      call->Route();
     } else {
       call->Fail(added);
     }
@@ -263,6 +279,45 @@ void StepStore::DropSession(const std::string& session) {
       step = drawer.steps.erase(step);
     }
   }
+}
+
+TfStatus StepStore::Save(std::string* values) {
+  std::vector<KeptTensor> kept;
+  std::deque<std::string> texts;  // which kept points into
+  size_t bytes = 0;
+  for (Drawer& drawer : drawers_) {
+    MutexLock lock(drawer.mutex);
+    for (const auto& [step, at] : drawer.steps) {
+      texts.push_back(at.session);
+      const ConstBytes session(texts.back());
+      for (const auto& [number, value] : at.values) {
+        if (value.takers == 0) continue;
+        tensorflow::TensorProto proto;
+        value.tensor.AsProtoTensorContent(&proto);
+        texts.push_back(proto.SerializeAsString());
+        bytes += texts.back().size();
+        if (bytes > kMovedBytesMax)
+          return absl::ResourceExhaustedError("steps have left more than 256 MiB of values between their parts here");
+        kept.push_back({session, step, number, value.takers, ConstBytes(texts.back())});
+      }
+    }
+  }
+  *values = EncodeKeptTensors(kept);
+  return TfStatus();
+}
+
+TfStatus StepStore::Load(const std::string& values) {
+  std::vector<KeptTensor> kept;
+  const Status read = DecodeKeptTensors(ConstBytes(values), &kept);
+  if (!read.ok()) return absl::DataLossError(read.cause());
+  for (const KeptTensor& one : kept) {
+    tensorflow::TensorProto proto;
+    KeptValue value{one.number, one.takers, {}};
+    if (!proto.ParseFromArray(one.tensor.data, static_cast<int>(one.tensor.size)) || !value.tensor.FromProto(proto))
+      return absl::DataLossError("a value of a step is no tensor");
+    Keep(one.step, one.session.ToString(), {std::move(value)});
+  }
+  return TfStatus();
 }
 
 size_t StepStore::steps() {

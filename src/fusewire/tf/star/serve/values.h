@@ -40,6 +40,9 @@ class StepStore {
                 std::vector<tensorflow::Tensor>* args);
   void Drop(int64_t step);
   void DropSession(const std::string& session);
+  // Of all steps, for a server that takes the task. Fails if one can't be copied.
+  TfStatus Save(std::string* values);
+  TfStatus Load(const std::string& values);
   size_t steps();  // that have values here
 
  private:

@@ -1,0 +1,160 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/server/moving.h"
+
+#include <map>
+#include <utility>
+
+#include <absl/strings/str_cat.h>
+#include <tensorflow/core/platform/env.h>
+
+#include "fusewire/base/clock.h"
+#include "fusewire/base/random.h"
+#include "fusewire/tf/bridge/status.h"
+#include "fusewire/tf/peer/marks.h"
+
+namespace fusewire::tf {
+namespace {
+
+constexpr int64_t kPieceNs = 10 * kSecondNs;    // for one piece of a round
+constexpr int64_t kCountNs = 2 * kSecondNs;     // to say how many tasks it has
+constexpr int64_t kTakeNs = 600 * kSecondNs;    // to take one: its state is copied meanwhile
+constexpr size_t kTakersMax = 4096;             // of one process's siblings
+
+// Asks, and waits. The answer's content follows its status.
+TfStatus AskOver(const ChannelPtr& channel, uint16_t method, const std::string& request, int64_t timeout_ns,
+                 rpc::Client::Answer* answer, VarReader* content) {
+  GlobalCounters().Add(&Counters::calls_out);
+  *answer = channel->client().Ask(method, ConstBytes(request), Buffers(), timeout_ns);
+  channel->ReportStatus(answer->status);
+  if (!answer->status.ok()) return ToTf(answer->status);
+  *content = VarReader{ConstBytes(answer->head)};
+  TfStatus status;
+  TF_RETURN_IF_ERROR(ReadTfStatus(content, &status));
+  return status;
+}
+
+class RemotePredecessor final : public Predecessor {
+ public:
+  RemotePredecessor(ChannelPtr channel, uint64_t taker) : channel_(std::move(channel)), taker_(taker) {}
+
+  TfStatus Ask(MoveWant want, HandedOver* answer, std::vector<std::string>* pieces) override {
+    rpc::Client::Answer got;
+    VarReader content{ConstBytes()};
+    TF_RETURN_IF_ERROR(AskOver(channel_, kHandOver, EncodeHandOver({taker_, want}), kPieceNs, &got, &content));
+    const Status read = DecodeHandedOver(&content, answer);
+    if (!read.ok()) return absl::DataLossError(read.cause());
+    pieces->clear();
+    for (const Buffer& piece : got.body) pieces->push_back(ConstBytes(piece.bytes()).ToString());
+    return TfStatus();
+  }
+
+ private:
+  const ChannelPtr channel_;
+  const uint64_t taker_;
+};
+
+// The text lives until the network is done with it.
+Buffer BufferOf(std::string text) {
+  auto* kept = new std::string(std::move(text));
+  return Buffer::WrapReadOnly(ConstBytes(*kept), kept,
+                              [](void* owner, Bytes) { delete static_cast<std::string*>(owner); });
+}
+
+}  // namespace
+
+std::unique_ptr<Predecessor> ReachPredecessor(task::Task& own, const Owner& owner, uint64_t taker) {
+  Channel::Options options;
+  Result<transport::Address> address = transport::Address::Parse(owner.address);
+  if (address.ok()) options.address = address.value();
+  options.incarnation = owner.holder;
+  options.target = owner.task;
+  return std::make_unique<RemotePredecessor>(Channel::Make(own, std::move(options)), taker);
+}
+
+rpc::Method HandOverMethod(Snapshots* snapshots) {
+  return {kHandOver, "HandOver",
+          [snapshots](const rpc::Request& request, rpc::Reply reply) {
+            GlobalCounters().Add(&Counters::calls_in);
+            HandOver asked;
+            Status read = DecodeHandOver(request.head, &asked);
+            if (!read.ok()) return reply.Send(std::move(read));
+            // shared_ptr: std::function wants copies.
+            auto kept = std::make_shared<rpc::Reply>(std::move(reply));
+            snapshots->OnHandOver(asked, [kept](const TfStatus& status, const HandedOver& said,
+                                              std::vector<std::string> pieces) {
+              std::string head;
+              Buffers body;
+              AppendTfStatus(status, &head);
+              if (status.ok()) AppendHandedOver(said, &head);
+              for (std::string& piece : pieces) body.push_back(BufferOf(std::move(piece)));
+              kept->Send(Status::Ok(), head, std::move(body));
+            });
+          },
+          nullptr};
+}
+
+uint64_t ProcessId() {
+  static const uint64_t id = SystemRandom64() | 1;
+  return id;
+}
+
+rpc::Method TakeTaskMethod(std::function<TfStatus(const TakeTask& asked, TakenTask* answer)> take) {
+  return {kTakeTask, "TakeTask",
+          [take = std::move(take)](const rpc::Request& request, rpc::Reply reply) {
+            GlobalCounters().Add(&Counters::calls_in);
+            TakeTask asked;
+            Status read = DecodeTakeTask(request.head, &asked);
+            if (!read.ok()) return reply.Send(std::move(read));
+            auto kept = std::make_shared<rpc::Reply>(std::move(reply));  // as above
+            tensorflow::Env::Default()->SchedClosure([take, asked, kept] {
+              TakenTask answer;
+              const TfStatus status = take(asked, &answer);
+              std::string head;
+              AppendTfStatus(status, &head);
+              if (status.ok()) AppendTakenTask(answer, &head);
+              kept->Send(Status::Ok(), head);
+            });
+          },
+          nullptr};
+}
+
+TfStatus GiveAway(const std::string& task, uint64_t pause_ms_max, const std::vector<Ways>& siblings,
+                  std::string* said) {
+  struct Taker {
+    uint64_t tasks = 0;
+    ChannelPtr channel;
+  };
+  std::map<uint64_t, Taker> takers;  // by process
+  std::string unheard;
+  for (size_t i = 0; i < std::min(siblings.size(), kTakersMax); ++i) {
+    const ChannelPtr channel = siblings[i].peer->channel();
+    if (channel == nullptr || channel->options().epoch == 0) continue;
+    rpc::Client::Answer answer;
+    VarReader content{ConstBytes()};
+    TakenTask taken;
+    const TfStatus asked = AskOver(channel, kTakeTask, EncodeTakeTask({}), kCountNs, &answer, &content);
+    if (!asked.ok()) absl::StrAppend(&unheard, "; ", asked.message());
+    if (!asked.ok() || !DecodeTakenTask(&content, &taken).ok() || taken.process == ProcessId()) continue;
+    takers[taken.process] = {taken.tasks, channel};
+  }
+  while (!takers.empty()) {
+    auto least = takers.begin();
+    for (auto taker = takers.begin(); taker != takers.end(); ++taker) {
+      if (taker->second.tasks < least->second.tasks) least = taker;
+    }
+    rpc::Client::Answer answer;
+    VarReader content{ConstBytes()};
+    TakenTask taken;
+    const TfStatus asked =
+        AskOver(least->second.channel, kTakeTask, EncodeTakeTask({task, pause_ms_max}), kTakeNs, &answer, &content);
+    if (asked.ok() && DecodeTakenTask(&content, &taken).ok()) {
+      *said = taken.said;
+      return TfStatus();
+    }
+    absl::StrAppend(&unheard, "; ", asked.message());
+    takers.erase(least);
+  }
+  return absl::UnavailableError(absl::StrCat("no other process takes ", task, unheard));
+}
+
+}  // namespace fusewire::tf

@@ -1,0 +1,39 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// A task moves from one process to another while steps run: docs/elastic.md#moving. The new server asks, the old one
+// answers (heads/moves.h), and the snapshot folder says whose the task is. A process that drains asks the others to
+// take its tasks.
+// Home: any thread; what waits says so. Owns: nothing. Fails: with the other side's reason.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fusewire/rpc/rpc.h"
+#include "fusewire/task/task.h"
+#include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/heads/moves.h"
+#include "fusewire/tf/heads/snapshots.h"
+#include "fusewire/tf/peer/channel.h"
+#include "fusewire/tf/receive/step_context.h"
+#include "fusewire/tf/snapshot/departure.h"
+#include "fusewire/tf/snapshot/snapshots.h"
+
+namespace fusewire::tf {
+
+// The server that serves the task, over the data port that its owner file names. `own` outlives it.
+std::unique_ptr<Predecessor> ReachPredecessor(task::Task& own, const Owner& owner, uint64_t taker);
+// The called side. The snapshots outlive it.
+rpc::Method HandOverMethod(Snapshots* snapshots);
+
+// The same number in all servers of this process.
+uint64_t ProcessId();
+// A server is asked to take a task: `take` is called on a thread that may wait.
+rpc::Method TakeTaskMethod(std::function<TfStatus(const TakeTask& asked, TakenTask* answer)> take);
+// A thread that may wait. Asks the process of one of these to take the task: another process than this one, and of
+// those the one with the fewest tasks. What was done, in words.
+TfStatus GiveAway(const std::string& task, uint64_t pause_ms_max, const std::vector<Ways>& siblings, std::string* said);
+
+}  // namespace fusewire::tf
