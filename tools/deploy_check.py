@@ -27,8 +27,6 @@ from fusewire.launch import run  # noqa: E402
 
 VERSIONS = ("1.30", "1.34")
 GRACE_S = 30  # Kubernetes' own, where a pod says none
-# A pod that moves its tasks away: these are not in every version of `fusewire`.
-LATER = {"drain", "FUSEWIRE_DRAIN"}
 INSTRUCTIONS = {"FROM", "ARG", "RUN", "WORKDIR", "COPY", "USER", "EXPOSE", "ENV", "ENTRYPOINT", "CMD"}
 
 
@@ -125,7 +123,7 @@ def check_pod(pod: dict[str, Any]) -> None:
                 raise FindingError(f"there is no volume {mount['name']}")
         variables = {one["name"]: one.get("value") for one in container.get("env", ())}
         for name in variables:
-            if name.startswith("FUSEWIRE_") and name not in settings.NAMES | LATER:
+            if name.startswith("FUSEWIRE_") and name not in settings.NAMES:
                 raise FindingError(f"{name} is not a setting")
         if variables.get("FUSEWIRE_SECRET"):
             raise FindingError("a secret stands in the file")
@@ -174,8 +172,6 @@ def check_secret(pod: dict[str, Any], container: dict[str, Any], file: pathlib.P
 
 def accept(arguments: list[str]) -> None:
     """As `fusewire ARGUMENTS...` would."""
-    if arguments[0] in LATER:
-        return
     parser = argparse.ArgumentParser(exit_on_error=False)
     verbs = parser.add_subparsers()
     for verb in (run, doctor, ready, orders):

@@ -10,7 +10,7 @@ from fusewire import completion, explain, orders, ready, settings, tune
 from fusewire.cli import Parser
 from fusewire.doctor import doctor
 from fusewire.inspect import top, trace, why
-from fusewire.launch import run
+from fusewire.launch import run, scale
 from fusewire.pages import with_page
 from fusewire.tf import plugin
 from fusewire.version import VERSION
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"fusewire {VERSION}, {plugins_named()}")
     verbs = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
-    for verb in (run, doctor, top, why, trace, orders, ready, tune, explain, completion):
+    for verb in (run, scale, doctor, top, why, trace, orders, ready, tune, explain, completion):
         verb.add_to(verbs)
     options = parser.parse_args(arguments)
     if warning := settings.warning():

@@ -75,6 +75,13 @@ def seconds(text: str) -> float:
     return number
 
 
+def seconds_or_none(text: str) -> float:
+    number = float(text)
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a duration: give seconds, 0 or more")
+    return number
+
+
 def port(text: str) -> int:
     number = int(text)
     if not 0 < number < 65536:

@@ -29,6 +29,7 @@ PAGES = {
     "hosting": "elastic.md#many-tasks-in-few-processes",
     "orders": "elastic.md#orders",
     "kubernetes": "elastic.md#in-kubernetes",
+    "scale": "elastic.md#growing-and-shrinking",
     "cluster": "network.md#check-a-running-cluster",
     "setting": "settings.md#the-table",
     "no task": "seeing.md#no-task-is-found",

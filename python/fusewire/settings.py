@@ -182,6 +182,22 @@ SETTINGS = (
         SERVER,
     ),
     Setting(
+        "FUSEWIRE_ON_SERVED",
+        "leave",
+        "what a parameter server with snapshots does that starts and finds its task served by another process: `leave` "
+        "it there, or `move` it here while training goes on; `fusewire scale` sets it for processes that it adds; see "
+        "[elastic.md](elastic.md#growing-and-shrinking)",
+        SERVER,
+    ),
+    Setting(
+        "FUSEWIRE_DRAIN",
+        "0; 20 under `fusewire run --on-loss adopt`",
+        "seconds that a process with parameter servers has, once SIGTERM asks it to end, to move them into other "
+        "processes: it then ends with exit code 0; 0: SIGTERM ends it at once; `fusewire run --drain` sets it; see "
+        "[elastic.md](elastic.md#moving)",
+        SERVER,
+    ),
+    Setting(
         "FUSEWIRE_SECRET",
         "none",
         "secret shared by all tasks of a cluster, at least 16 bytes; a connection that can't prove knowledge of it is "
@@ -286,8 +302,8 @@ SETTINGS = (
     ),
     Setting("FUSEWIRE_DEPS", "", "`skip`: install no Debian packages; use the installed ones", TOOLS),
 )
-TASKS = "FUSEWIRE_TASKS"
-ON_SERVED = "FUSEWIRE_ON_SERVED"
+TASKS, SNAPSHOTS = "FUSEWIRE_TASKS", "FUSEWIRE_SNAPSHOTS"
+ON_SERVED, DRAIN = "FUSEWIRE_ON_SERVED", "FUSEWIRE_DRAIN"
 NAMES = {name for setting in SETTINGS for name in setting.names}
 
 
@@ -307,6 +323,14 @@ def is_disabled() -> bool:
 def hosts_several(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether a process is to serve more tasks than the one of its program."""
     return "," in environment.get(TASKS, "")
+
+
+def drain_s(environment: Mapping[str, str]) -> float:
+    """How long a process with parameter servers may take to end after SIGTERM; what is no number counts as 0."""
+    try:
+        return max(0.0, float(environment.get(DRAIN) or 0))
+    except ValueError:
+        return 0.0
 
 
 def unknown(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:

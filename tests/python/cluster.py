@@ -150,6 +150,16 @@ class Tasks:
         finally:
             self._cluster = own
 
+    def start_elsewhere(self, job: str, index: int, **environment: str) -> tuple[warm.Program, str]:
+        """A second process of a task, and its address, which no other task has in its cluster."""
+        own = self._cluster
+        [address] = free_addresses(1)
+        try:
+            self._cluster = {**own, job: [*own[job][:index], address, *own[job][index + 1 :]]}
+            return self.start(job, index, **environment), address
+        finally:
+            self._cluster = own
+
     def start(self, job: str, index: int = 0, **environment: str) -> warm.Program:
         config = {"cluster": self._cluster, "task": {"type": job, "index": index}}
         given = {**self._environment, **environment, "TF_CONFIG": json.dumps(config)}

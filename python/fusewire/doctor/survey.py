@@ -14,7 +14,7 @@ from typing import Any
 from fusewire import machine
 from fusewire.doctor.network import CONFIG_ERRORS, cluster_of
 from fusewire.doctor.report import FAIL, NOTE, OK, WARN, Check
-from fusewire.inspect import inquiry, seeing
+from fusewire.inspect import inquiry, seeing, serving
 from fusewire.inspect.inquiry import NoAnswerError
 from fusewire.pages import page
 
@@ -102,15 +102,15 @@ def addresses_of(words: str, environment: Mapping[str, str]) -> list[str]:
 def of_this_machine() -> list[str]:
     """The addresses of the cluster whose processes `fusewire top` finds. ValueError: there are several, or none."""
     places = [place for place in seeing.find() if seeing.is_alive(place) and not place.tasks[0].startswith("rank:")]
-    clusters = {place.key: list(place.members.values()) for place in places}
+    each_has = {place.key: list(place.members.values()) for place in places}
     # A server that is its own cluster has port 0 in it, which nobody can ask.
-    clusters = {key: found for key, found in clusters.items() if all(map(machine.host_and_port, found))}
+    clusters = serving.joined([found for found in each_has.values() if all(map(machine.host_and_port, found))])
     if len(clusters) > 1:
-        each = ", or ".join(f"--cluster {addresses[0]}" for addresses in clusters.values())
+        each = ", or ".join(f"--cluster {addresses[0]}" for addresses in clusters)
         raise ValueError(f"{len(clusters)} clusters run on this machine: write {each}")
     if not clusters:
         raise ValueError("TF_CONFIG is not set, and no cluster is found on this machine: write --cluster host:port,...")
-    return next(iter(clusters.values()))
+    return clusters[0]
 
 
 def survey(addresses: Iterable[str], seconds: float, say: Callable[[str], None]) -> Survey:

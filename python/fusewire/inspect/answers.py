@@ -8,7 +8,7 @@ there and of its kind, no other is passed on, and all texts may be printed.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fusewire.cli import NAME_MAX, parse, printable
+from fusewire.cli import LINE_MAX, NAME_MAX, parse, printable
 
 Shape = Callable[[Any], Any]  # (a value from JSON) -> the same, checked
 FIX = "check that a task of Fusewire listens at this port, and that both ends have the same version of it"
@@ -51,6 +51,13 @@ def text(value: Any) -> str:
     if type(value) is not str:
         raise _wrong(value, "a text")
     return printable(value, NAME_MAX)
+
+
+def sentences(value: Any) -> str:
+    """Of a task's own words, of several tasks."""
+    if type(value) is not str:
+        raise _wrong(value, "a text")
+    return printable(value, LINE_MAX)
 
 
 def flag(value: Any) -> bool:
@@ -205,14 +212,16 @@ ENTRY = row_of(
     _texts("pid_space"),
 )
 
-# What a task answers to `fusewire doctor --cluster`; see tf/server/inquiry.h.
+# What a task answers to `fusewire doctor --cluster`; see tf/server/inquiry.h. `serves`: what its whole process serves
+# now; epoch 0: without snapshots.
 ABOUT = row_of(
     {},
     {
-        **_texts("fusewire", "tensorflow", "task", "protocol", "error"),
+        **_texts("fusewire", "tensorflow", "task", "protocol", "error", "process"),
         **_counts("data_port", "wall_ns"),
         "members": table_of(text),
+        "serves": list_of(row_of({"task": text, **_counts("epoch", "bytes", "busy_ms")}), TASKS_MAX),
     },
 )
-DONE = row_of({}, _texts("done", "error"))
+DONE = row_of({}, dict.fromkeys(("done", "error"), sentences))
 MEASURED = row_of({}, {**_texts("wire", "error"), "median_round_trip_ns": SIGNED, "bytes_per_s": whole(0)})

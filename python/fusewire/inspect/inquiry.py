@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fusewire import machine
-from fusewire.cli import printable
+from fusewire.cli import LINE_MAX, NAME_MAX, printable
 from fusewire.inspect import answers, seeing
 
 INQUIRY_STEP = 0x6675736577686F69
@@ -30,7 +30,7 @@ class NoAnswerError(Exception):
 
     def __init__(self, state: str, text: str):
         self.state = state
-        self.text = printable(text)
+        self.text = printable(text, NAME_MAX)
         super().__init__(self.text)
 
 
@@ -38,7 +38,7 @@ class OrderError(Exception):
     """A task has not done what it was ordered."""
 
     def __init__(self, text: str):
-        super().__init__(printable(text))
+        super().__init__(printable(text, LINE_MAX))
 
 
 def split(address: str) -> tuple[str, int]:
@@ -94,15 +94,24 @@ class Task:
                 best, ahead = took, told["wall_ns"] / 1e9 - (wall + took / 2) if "wall_ns" in told else 0.0
         return told, best, ahead
 
+    def told(self) -> dict[str, Any]:
+        """What it tells of itself, asked once. Raises NoAnswerError."""
+        return self._ask("about", answers.ABOUT, ANSWER_S)
+
     def measure(self, task: str) -> dict[str, Any]:
         """Its way to the other task: {"wire", "best_round_trip_ns", ...} or {"error"}. Raises NoAnswerError."""
         return self._ask(f"measure {task}", answers.MEASURED, MEASURE_S)
 
-    def order(self, address: str, words: str, secret: str) -> str:
+    def order(self, address: str, words: str, secret: str, limit_s: float = ORDER_S) -> str:
         """What it has done. `address`: its own, as the cluster has it. Raises NoAnswerError; OrderError says why it was
         not done."""
         shown = seeing.proof(secret, address, words).removeprefix("Fusewire ")
-        told = self._ask(f"order {shown} {words}", answers.DONE, ORDER_S)
+        try:
+            told = self._ask(f"order {shown} {words}", answers.DONE, limit_s)
+        except NoAnswerError as error:
+            if error.state == "stranger":  # it has just been asked who it is
+                raise NoAnswerError("lost", f"the connection to it is lost: {error.text}") from error
+            raise
         if "done" not in told:
             raise OrderError(str(told.get("error") or "it does not say why"))
         return str(told["done"])
@@ -136,10 +145,10 @@ class Task:
             raise NoAnswerError("stranger", f"what listens there is no TensorFlow server: {details}") from error
 
 
-def give_order(address: str, words: str, secret: str) -> str:
-    """As Task.order, over a connection of its own."""
+def give_order(address: str, words: str, secret: str, limit_s: float = ORDER_S, own: str = "") -> str:
+    """As Task.order, over a connection of its own. `own`: the address in the cluster, if another one is dialled."""
     with contextlib.closing(Task(address)) as asked:
-        return asked.order(address, words, secret)
+        return asked.order(own or address, words, secret, limit_s)
 
 
 def _varint(number: int) -> bytes:

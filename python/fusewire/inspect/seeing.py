@@ -135,6 +135,13 @@ def _place(path: pathlib.Path, entry: Mapping[str, Any]) -> Place:
     return Place(host, entry["port"], entry["pid"], entry["start"], names, members, path if is_near else None)
 
 
+def forget(pid: int) -> None:
+    """Removes what a process of this machine has named that has ended, and shall not be missed."""
+    for place in find():
+        if place.pid == pid and place.path is not None and not is_alive(place):
+            place.path.unlink(missing_ok=True)
+
+
 def parse(text: str) -> Place:
     """HOST:PORT. ValueError if it is none."""
     parts = machine.host_and_port(text)
@@ -289,11 +296,15 @@ def how(state: str) -> str:
 
 
 def clusters(processes: Iterable[Process]) -> list[list[Process]]:
-    """The processes of each cluster, the largest first. Dead ones only beside others of their cluster."""
-    found: dict[tuple[Any, ...], list[Process]] = {}
+    """The processes of each cluster, the largest first. Dead ones only beside others of their cluster. Two that have a
+    task in common, at the same address, are of one: what came later has addresses that others don't know."""
+    found: list[tuple[set[Any], list[Process]]] = []
     for process in processes:
-        found.setdefault(process.key, []).append(process)
-    alive = [each for each in found.values() if any(process.state != "dead" for process in each)]
+        members = set(process.key) or {()}
+        near = [each for each in found if not each[0].isdisjoint(members)]
+        found = [each for each in found if each not in near]
+        found.append((members.union(*(one for one, _ in near)), [*(one for _, each in near for one in each), process]))
+    alive = [each for _, each in found if any(process.state != "dead" for process in each)]
     return sorted(alive, key=len, reverse=True)
 
 

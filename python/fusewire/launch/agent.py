@@ -14,6 +14,7 @@ import sys
 import time
 from typing import Any
 
+from fusewire import settings
 from fusewire.launch import frames, guard
 from fusewire.launch.loop import Loop, read
 from fusewire.launch.plan import PortError, free_ports
@@ -74,6 +75,7 @@ class Agent:
         self._held = contextlib.ExitStack()  # ports
         self._lost = self._finishing = False
         self._end_at: float | None = None
+        self._drain_s = 0.0
         self._loop.on_signal = self._on_signal
 
     def run(self) -> int:
@@ -108,7 +110,7 @@ class Agent:
         self._processes.turn()
         self._processes.hold(self._waiting_bytes > WAITING_BYTES_MAX)
         if self._loop.signals and self._end_at is None:
-            self._end_at = time.monotonic() + GRACE_S
+            self._end_at = time.monotonic() + GRACE_S + self._drain_s
         is_late = self._end_at is not None and time.monotonic() > self._end_at
         self._lost = self._lost or is_late or self._silence.seconds > self._silence_s
 
@@ -201,6 +203,7 @@ class Agent:
 
     def _start(self, task: int, environment: dict[str, str]) -> None:
         reporter = self._reporter(task)
+        self._drain_s = max(self._drain_s, settings.drain_s({**os.environ, **environment}))
         try:
             self._running[task] = self._processes.start(self._command, {**os.environ, **environment}, reporter)
         except StartError as error:

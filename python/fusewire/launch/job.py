@@ -15,8 +15,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from fusewire import settings
 from fusewire.cli import FAILURE
-from fusewire.launch.adoption import Adoption, Order, hosted_by
+from fusewire.inspect import seeing
+from fusewire.inspect.serving import order_of
+from fusewire.launch.adoption import Adoption, hosted_by, spread
 from fusewire.launch.live import Live
 from fusewire.launch.loop import Loop, signal_name
 from fusewire.launch.output import COLOURS, LastLines, Lines, Log, Screen
@@ -108,11 +111,12 @@ class Task:
     def __init__(
         self, job: str, index: int, alone: bool, place: Place, environment: Mapping[str, str], address: str = ""
     ):
-        self.name = job if alone else f"{job}:{index}"
+        self.name = name = job if alone else f"{job}:{index}"
         self.job = job
         self.place = place
         self.environment = environment
         self.address = address  # of a parameter server, in the cluster
+        self.addresses: Mapping[str, str] = {name: address} if job == "ps" else {}  # of each task that it began with
         self.serves = job == "ps"
         self.index = index
         self.last_lines = LastLines()
@@ -120,10 +124,12 @@ class Task:
         self.why = ""  # if it did not end by itself
         self.started = self.ended = 0.0
         self.asked_to_end = False
+        self.is_leaving = False  # it has been asked to end, and the job goes on without it
         self.progress: Progress | None = None
-        self.hosts = hosted_by(job, index, environment)
+        self.hosts = self.home
         self.adopted_by: Task | None = None  # a process that serves what this one did
         self.starts = 0
+        self.attempts = 0  # of processes before it that had its name
         self.start_at = 0.0  # when it is to be started again
         self.logs: list[Log] = []
         self.log_error = ""
@@ -137,11 +143,11 @@ class Task:
 
     def start(self, log_folder: pathlib.Path | None) -> None:
         if log_folder is not None:
-            self.logs.append(Log(log_folder, self.job, self.index, self.starts))
+            self.logs.append(Log(log_folder, self.job, self.index, self.attempts + self.starts))
         self.starts += 1
         self.status, self.why, self.serves = None, "", self.job == "ps"
         self.adopted_by = None
-        self.hosts = hosted_by(self.job, self.index, self.environment)
+        self.hosts = self.home
         self.progress = None
         self.started = time.monotonic()
         self._handle = self.place.start(self.environment, self)
@@ -149,6 +155,20 @@ class Task:
     def signal(self, number: int) -> None:
         if self._handle is not None:
             self._handle.signal(number)
+
+    @property
+    def pid(self) -> int:
+        """Of this machine; 0: it is elsewhere."""
+        return int(getattr(self._handle, "pid", 0))
+
+    @property
+    def home(self) -> list[str]:
+        """The parameter servers for which it is started."""
+        return hosted_by(self.job, self.index, self.environment)
+
+    def set_variable(self, name: str, value: str) -> None:
+        """For its next start."""
+        self.environment = {**self.environment, name: value}
 
     def on_output(self, stream: int, data: bytes) -> None:
         lines = self._lines[stream - 1]
@@ -197,11 +217,15 @@ def tasks_of(
     """The tasks of a plan, each at its place. `addresses`: see Plan.listening(). `shared`: what each one's
     environment has beside its own variables."""
     environments = plan.environments(addresses)
-    return [
+    tasks = [
         # Parameter servers are the first tasks of a cluster.
         Task(job, index, plan.is_alone(job), place, {**others, **its}, addresses[index] if job == "ps" else "")
         for (job, index), place, others, its in zip(plan.tasks(), places, shared, environments, strict=True)
     ]
+    for task in tasks:
+        if task.job == "ps":
+            task.addresses = {name: addresses[int(name.rpartition(":")[2])] for name in task.home}
+    return tasks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -215,6 +239,8 @@ class Limits:
     live: bool = False  # a line for each task below the output
     ranks_min: int | None = None  # that go on although others have failed; None: all
     adopts: bool = False  # what a parameter server has served, others take over
+    moves: bool = False  # parameter servers have snapshots, so they may be elsewhere than they were at the start
+    drains: bool = False  # SIGTERM lets a process move its parameter servers to others before it ends
 
 
 def pause_s(starts: int, ran_s: float) -> float:
@@ -226,7 +252,8 @@ class Job:
     """All tasks of a run. run() returns the exit code."""
 
     def __init__(self, tasks: Sequence[Task], loop: Loop, screen: Screen, limits: Limits):
-        self.tasks = tasks
+        self.tasks = list(tasks)
+        self._width = max((len(task.name) for task in tasks), default=0)
         self._places = list({id(task.place): task.place for task in tasks}.values())
         self._loop = loop
         self._screen = screen
@@ -237,6 +264,7 @@ class Job:
         self._kill_at: float | None = None
         self._live = Live(screen.error) if limits.live else None
         self._adoptions: list[Adoption[Task]] = []
+        self._ended: list[Task] = []  # that have left
 
     def run(self) -> int:
         begun = time.monotonic()
@@ -260,21 +288,52 @@ class Job:
         finally:
             for place in self._places:
                 place.close()
-            for task in self.tasks:
+            for task in [*self.tasks, *self._ended]:
                 for log in task.logs:
                     log.close()
         self._sum_up()
         return self._verdict(timed_out, time.monotonic() - begun)
 
     def _start(self) -> None:
-        width = max(len(task.name) for task in self.tasks)
         for number, task in enumerate(self.tasks):
-            task.show_on(self._screen, COLOURS[number % len(COLOURS)], width)
+            task.show_on(self._screen, COLOURS[number % len(COLOURS)], self._width)
         for task in self.tasks:
             if self._loop.signals:
                 break
             task.start(self._limits.log_folder)
             self._running.append(task)
+
+    @property
+    def servers(self) -> list[Task]:
+        """The processes with parameter servers that run, and stay; those that came last at the end."""
+        running = [task for task in self.tasks if task.job == "ps" and task in self._running]
+        return [task for task in running if task.status is None and not task.is_leaving]
+
+    @property
+    def coming_back(self) -> list[Task]:
+        """Those that have failed, and will be started again, or whose tasks others are about to take over."""
+        return [*(task for task in self._paused if task.job == "ps"), *(each.task for each in self._adoptions)]
+
+    @property
+    def is_ending(self) -> bool:
+        return self._is_ending()
+
+    def add(self, task: Task) -> None:
+        """Starts one more process with parameter servers."""
+        if self._is_ending():
+            raise StartError("the job ends")
+        task.show_on(self._screen, COLOURS[len(self.tasks) % len(COLOURS)], self._width)
+        same = [one for one in [*self.tasks, *self._ended] if one.name == task.name]
+        task.attempts = sum(other.attempts + other.starts for other in same)
+        task.start(self._limits.log_folder)
+        self._screen.say(f"{task.name} is one more process for parameter servers: {', '.join(task.home)}")
+        self._running.append(task)
+        self.tasks.append(task)
+
+    def let_go(self, task: Task) -> None:
+        """Asks a process to end that serves nothing any more. The job goes on without it."""
+        task.is_leaving = True
+        task.signal(signal.SIGTERM)
 
     def _watch(self, begun: float) -> bool:
         """Returns once no task is running; True if the time ran out."""
@@ -318,7 +377,15 @@ class Job:
     def _take_ended(self) -> None:
         for task in [task for task in self._running if task.status is not None]:
             self._running.remove(task)
-            if task.status != 0 and not task.asked_to_end and self._failed is None:
+            if task.is_leaving:
+                self.tasks.remove(task)
+                self._ended.append(task)
+                seeing.forget(task.pid)
+                self._screen.say(f"{task.name} has left the job: {task.how_it_ended()}")
+            elif task.status == 0 and self._drains(task) and not task.asked_to_end:
+                seeing.forget(task.pid)
+                self._screen.say(f"{task.name} has ended: other processes serve what it had, {', '.join(task.hosts)}")
+            elif task.status != 0 and not task.asked_to_end and self._failed is None:
                 self._take_failed(task)
         for task in self.tasks:
             if task.log_error and not task.log_is_reported:
@@ -330,22 +397,22 @@ class Job:
             self._end_all()
 
     def _take_failed(self, task: Task) -> None:
-        living = [one for one in self._running if one.job == "ps"]
-        if self._limits.adopts and task.job == "ps" and living and not self._is_ending():
+        living = self.servers
+        if self._limits.moves and task.job == "ps" and living and not self._is_ending():
             self._begin_adoption(task, living)
         else:
             self._take_lost(task)
 
     def _begin_adoption(self, task: Task, living: Sequence[Task]) -> None:
-        """Each of its parameter servers goes to the process that has the fewest."""
-        orders: list[Order] = []
-        loads = {one: len(one.hosts) for one in living}
-        for name in task.hosts:
-            by = min(loads, key=lambda one: (loads[one], one.index))
-            loads[by] += 1
-            orders.append(Order(by.name, by.address, name))
-        self._screen.fail(f"{task.name} failed: {task.how_it_ended()}; {', '.join(map(str, orders))}")
-        adoption = Adoption(task, {one.name: one for one in living}, orders)
+        """Each of its parameter servers goes to the process that has the fewest; if it is started again, only those
+        that have come to it since its start."""
+        stays = set[str]() if self._limits.adopts else set(task.home)
+        orders = spread([name for name in task.hosts if name not in stays], living)
+        if self._limits.adopts:
+            said = ", ".join(map(str, orders)) or "it served nothing"
+            self._screen.fail(f"{task.name} failed: {task.how_it_ended()}; {said}")
+        others = {name for one in self.coming_back for name in (*one.home, *one.hosts)}
+        adoption = Adoption(task, living, orders, self._parameter_servers() - stays - others)
         self._adoptions.append(adoption)
         self._loop.watch(adoption.ended, lambda: self._end_adoption(adoption))
         adoption.begin()
@@ -355,14 +422,19 @@ class Job:
         self._loop.forget(adoption.ended)
         adoption.close()
         task = adoption.task
+        for one, serves in adoption.seen:
+            one.hosts = serves
+            task.hosts = [name for name in task.hosts if name not in serves]
         for order, said in adoption.done:
             self._screen.say(said)
-            adoption.living[order.by].hosts.append(order.task)
-            task.hosts.remove(order.task)
-            task.adopted_by = adoption.living[order.by]
+            order.by.hosts.append(order.task)
+            task.hosts = [name for name in task.hosts if name != order.task]
+            if self._limits.adopts:
+                task.adopted_by = order.by
         for order, error in adoption.failed:
             self._screen.fail(f"{order} failed: {error}")
-        if task.hosts and not self._is_ending():
+            task.hosts = [*dict.fromkeys([*task.hosts, order.task])]
+        if (task.hosts or not self._limits.adopts) and not self._is_ending():
             self._take_lost(task)
 
     def _take_lost(self, task: Task) -> None:
@@ -377,6 +449,7 @@ class Job:
                 f"{task.name} failed: {task.how_it_ended()}; starting it again in {pause:g} s, for the "
                 f"{ordinal(task.starts)} of {self._limits.restarts} times"
             )
+            self._let_cover(task)
             task.start_at = task.ended + pause
             self._paused.append(task)
             return
@@ -388,6 +461,18 @@ class Job:
         again = f", after {task.starts} starts" if task.starts > 1 else ""
         self._screen.fail(f"{task.name} failed: {task.how_it_ended()}{again}; ending the others")
         self._end_all()
+
+    def _let_cover(self, task: Task) -> None:
+        """If no other process with parameter servers runs here, it serves what those had that have left the job as
+        well: at addresses of this machine, which nobody else has now."""
+        if task.job != "ps" or not self._limits.moves or not isinstance(task.place, Here) or self.servers:
+            return
+        others = [one for one in self.tasks if one.job == "ps" and one.status != 0]
+        if left := self._parameter_servers() - {name for one in others for name in one.home}:
+            task.set_variable(settings.TASKS, ",".join([*task.home, *sorted(left, key=order_of)]))
+
+    def _parameter_servers(self) -> set[str]:
+        return {name for task in [*self.tasks, *self._ended] for name in task.home}
 
     def _start_again(self, now: float) -> None:
         for task in [task for task in self._paused if task.start_at <= now]:
@@ -412,7 +497,12 @@ class Job:
         for task in self._running:
             task.asked_to_end = True
             # A serving task is blocked inside TensorFlow, where Python's handler for SIGINT never runs.
-            task.signal(signal.SIGTERM if task.serves and number == signal.SIGINT else number)
+            said = signal.SIGTERM if task.serves and number == signal.SIGINT else number
+            # All end, so nobody shall move what it serves to the others.
+            task.signal(signal.SIGHUP if self._drains(task) and said == signal.SIGTERM else said)
+
+    def _drains(self, task: Task) -> bool:
+        return self._limits.drains and task.job == "ps"
 
     def _on_signal(self, number: int) -> None:
         """May interrupt a blocked write, so it signals the tasks at once and prints nothing."""

@@ -8,11 +8,12 @@ import os
 import pathlib
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from fusewire import settings
-from fusewire.cli import USAGE_ERROR, count, is_terminal, port, seconds
+from fusewire.cli import USAGE_ERROR, count, is_terminal, port, seconds, seconds_or_none
 from fusewire.launch import guard, inside, launchers, remote
+from fusewire.launch.control import Control
 from fusewire.launch.job import Here, Job, Limits, tasks_of
 from fusewire.launch.loop import Loop
 from fusewire.launch.output import Screen, open_log_folder
@@ -37,11 +38,12 @@ from fusewire.launch.plan import (
     with_own,
 )
 from fusewire.launch.processes import GRACE_S, INTERRUPTED, NOT_STARTED, Command, command_of
+from fusewire.launch.scaling import Scaling
 from fusewire.pages import explained, page, with_page
 from fusewire.tf import protocol
 
 HOST_TIMEOUT_S, MEET_S = 30.0, 300.0
-SNAPSHOT_EVERY_S = 10
+SNAPSHOT_EVERY_S, DRAIN_S = 10, 20
 TF = "tf"  # a launcher that sets TF_CONFIG
 # An option, those that it excludes, and why.
 EXCLUSIVE = (
@@ -92,7 +94,7 @@ FOLDER, FOLDER/ps-0.log has what ps:0 has printed, and ps-0.1.log what it has pr
 With --snapshots PATH as well, each parameter server writes its variables there every --snapshot-every seconds, and has
 them again when it comes back. PATH is a folder that it can reach wherever it is started, for one training alone. With
 --on-loss adopt, the processes of the other parameter servers take over what a process that has failed has served; it is
-started again only if they can't.
+started again only if they can't. `fusewire scale` changes the number of these processes while the job runs.
 
 Tasks prove to each other that they know a secret, which is made for each run. To choose it yourself, set
 FUSEWIRE_SECRET, or name a file with it in FUSEWIRE_SECRET_FILE; to have none: `FUSEWIRE_SECRET= fusewire run ...`.
@@ -194,6 +196,14 @@ def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         "what it has served; default: restart",
     )
     run.add_argument(
+        "--drain",
+        type=seconds_or_none,
+        metavar="S",
+        help="with --snapshots: a process with parameter servers that SIGTERM asks to end has S seconds to move them "
+        f"into the others, and is not started again then; 0: it ends at once; default: {DRAIN_S} with --on-loss adopt, "
+        "else 0",
+    )
+    run.add_argument(
         "--min-ranks",
         type=count,
         metavar="N",
@@ -249,9 +259,11 @@ def call_run(options: argparse.Namespace) -> int:
                 f"--inside auto makes one cluster of them (see: {page('inside')})"
             )
         limits = limits_of(options, screen)
+        snapshots = snapshots_of(options)
         shared = variables(
-            options.env, os.environ, elsewhere=bool(hosts), restarts=options.restarts, snapshots=snapshots_of(options)
+            options.env, os.environ, elsewhere=bool(hosts), restarts=options.restarts, snapshots=snapshots
         )
+        shared |= drain_of(options)
         if hosts:
             guard.split()
             return run_at(hosts, plan, {**passed_on(os.environ), **shared}, limits, options, screen)
@@ -348,7 +360,29 @@ def limits_of(options: argparse.Namespace, screen: Screen) -> Limits:
             "--on-loss adopt without --snapshots: there would be nothing to take over. Fix: --snapshots FOLDER "
             "--restarts 3"
         )
-    return Limits(options.timeout, options.grace, options.restarts, folder, live, options.min_ranks, adopts)
+    return Limits(
+        options.timeout,
+        options.grace,
+        options.restarts,
+        folder,
+        live,
+        options.min_ranks,
+        adopts,
+        options.snapshots is not None,
+        settings.drain_s({**os.environ, **drain_of(options)}) > 0,
+    )
+
+
+def drain_of(options: argparse.Namespace) -> dict[str, str]:
+    """The variable that says how long a process may take to end after SIGTERM. Where others take over what a failed
+    process has served, they do so before it ends as well; where it would be started again, it is left as it was."""
+    if options.drain and options.snapshots is None and options.inside != TF:
+        raise ValueError("--drain without --snapshots: what has no snapshot can't move. Fix: --snapshots FOLDER")
+    if options.drain is not None:
+        return {settings.DRAIN: f"{options.drain:g}"}
+    if options.on_loss == "adopt" and settings.DRAIN not in os.environ:
+        return {settings.DRAIN: str(DRAIN_S)}
+    return {}
 
 
 def snapshots_of(options: argparse.Namespace) -> Snapshots | None:
@@ -374,11 +408,36 @@ def run_here(
         with loop.signals_handled(), free_ports(len(plan.listening([0] * count)), port_base) as ports:
             places = [Here(loop, command, limits.live)] * count
             environment = {**os.environ, **shared}
-            tasks = tasks_of(plan, places, local_addresses(ports), [environment] * count)
-            return Job(tasks, loop, screen, limits).run()
+            addresses = local_addresses(ports)
+            tasks = tasks_of(plan, places, addresses, [environment] * count)
+            job = Job(tasks, loop, screen, limits)
+            with scalable(plan, job, loop, addresses, environment, limits, screen):
+                return job.run()
     except PortError as error:
         screen.fail(with_page(str(error), "ports"))
         return NOT_STARTED
+
+
+@contextlib.contextmanager
+def scalable(
+    plan: Plan,
+    job: Job,
+    loop: Loop,
+    addresses: Sequence[str],
+    environment: Mapping[str, str],
+    limits: Limits,
+    screen: Screen,
+) -> Iterator[None]:
+    """Meanwhile, `fusewire scale` may change the number of processes."""
+    with contextlib.ExitStack() as stack:
+        if limits.moves and isinstance(plan, Cluster) and plan.shape.ps:
+            scaling = Scaling(job, loop, plan, addresses, environment, limits.grace_s)
+            stack.callback(scaling.close)
+            try:
+                stack.callback(Control(loop, scaling.take).close)
+            except OSError as error:
+                screen.say(f"`fusewire scale` won't find this job: {error}")
+        yield
 
 
 def say_hosting(plan: Plan, screen: Screen) -> None:
@@ -438,6 +497,7 @@ def run_inside_launcher(options: argparse.Namespace, screen: Screen) -> int:
     shared = variables(
         options.env, os.environ, make_secret=False, restarts=options.restarts, snapshots=snapshots_of(options)
     )
+    shared |= drain_of(options)
     command = command_of(words, options.ranks is not None)
     if kind == TF:
         of_ps = () if options.inside == TF else ("--ps",)
