@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from watching import Task
 
 HERE = pathlib.Path(__file__).resolve().parent
-START_S, STOP_S, COMMAND_S, LIMIT_S = 90.0, 30.0, 60.0, 600.0
+START_S, STOP_S, COMMAND_S, LIMIT_S = 90.0, 30.0, 120.0, 600.0
 LOOK_S = 0.05
 WORDS_MAX = 200
 OURS = "star_server"
@@ -182,19 +182,23 @@ class Training:
 
     def command(self, *words: str) -> None:
         """A command of fusewire, for this cluster."""
-        done = subprocess.run(
-            [str(self.python.with_name("fusewire")), *words],
-            env=self._environment,
+        called = [str(self.python.with_name("fusewire")), *words]
+        with subprocess.Popen(
+            called,
+            env=self._environment | {"PYTHONUNBUFFERED": "1"},
             cwd=self.folder,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
-            timeout=COMMAND_S,
-            check=False,
-        )
-        for line in (done.stdout + done.stderr).splitlines():
-            self.tell(line)
-        if done.returncode != 0:
-            raise RuntimeError(f"fusewire {' '.join(words)}: exit code {done.returncode}")
+        ) as running:
+            limit = threading.Timer(COMMAND_S, running.kill)
+            limit.start()
+            assert running.stdout is not None
+            for line in running.stdout:
+                self.tell(line.strip())
+            limit.cancel()
+        if running.returncode != 0:
+            raise RuntimeError(f"fusewire {' '.join(words)}: exit code {running.returncode}")
 
     def stop(self) -> None:
         """Workers close their sessions; then the servers end."""
