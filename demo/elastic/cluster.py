@@ -37,6 +37,7 @@ class Event:
     at: float
     words: str
     is_fault: bool = False
+    short: str = ""  # in the picture
 
 
 def ours(python: pathlib.Path, folder: pathlib.Path, tasks: int, servers: int, workers: int) -> Side:
@@ -170,8 +171,8 @@ class Training:
             for task in self.trainees:
                 task.look()
 
-    def note(self, words: str, is_fault: bool = False) -> None:
-        self.events.append(Event(self.now, words, is_fault))
+    def note(self, words: str, is_fault: bool = False, short: str = "") -> None:
+        self.events.append(Event(self.now, words, is_fault, short))
         self.tell(words)
 
     def kill(self, server: int) -> None:
@@ -201,9 +202,11 @@ class Training:
             raise RuntimeError(f"fusewire {' '.join(words)}: exit code {running.returncode}")
 
     def stop(self) -> None:
-        """Workers close their sessions; then the servers end."""
+        """Workers close their sessions, the chief with a last checkpoint; then the launcher ends the servers."""
         if self._launcher is not None and self._launcher.poll() is None:
-            self._launcher.send_signal(signal.SIGTERM)
+            for task in self.trainees:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(task.pids[-1], signal.SIGTERM)
             try:
                 self._launcher.wait(STOP_S)
             except subprocess.TimeoutExpired:

@@ -43,6 +43,7 @@ NAMES = {
     "move": "a server moved",
     "double": f"server processes doubled, {SERVERS} to {DOUBLED}",
 }
+SHORT = {"kill": "kill -9", "move": "moved", "double": f"{SERVERS} to {DOUBLED} processes"}
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
@@ -79,7 +80,7 @@ def run(training: Training, schedule: Sequence[Fault], seconds: float, is_ours: 
         if fault.kind == "kill":
             kills += 1
             server = (SERVERS - kills) % SERVERS
-            training.note(f"{NAMES['kill']}: ps:{server}", True)
+            training.note(f"{NAMES['kill']}: ps:{server}", True, SHORT["kill"])
             training.kill(server)
         elif is_ours:
             treat(training, fault.kind)
@@ -92,7 +93,7 @@ def run(training: Training, schedule: Sequence[Fault], seconds: float, is_ours: 
 
 
 def treat(training: Training, kind: str) -> None:
-    training.note(NAMES[kind], True)
+    training.note(NAMES[kind], True, SHORT[kind])
     if kind == "move":
         training.command("move", "ps:3", "--to", "ps:0")
     else:
@@ -101,11 +102,12 @@ def treat(training: Training, kind: str) -> None:
 
 def treat_stock(training: Training, kind: str) -> None:
     """TensorFlow moves nothing. More servers mean another cluster: everything ends, and begins at the checkpoint."""
-    training.note(NAMES[kind], True)
+    training.note(NAMES[kind], True, SHORT[kind])
     if kind == "move":
-        training.note("TensorFlow has no way to do this: nothing is done")
+        training.note("TensorFlow has no way to do this: nothing is done", short="can't")
         return
-    training.note("TensorFlow has no way to do this: the job is stopped, and started again from its checkpoint")
+    words = "TensorFlow has no way to do this: the job is stopped, and started again from its checkpoint"
+    training.note(words, short="can't: stopped, and started again from its checkpoint")
     training.stop()
     training.start(stock(training.python, DOUBLED, training.workers).command)
     training.await_steps(time.time())
