@@ -104,6 +104,17 @@ class Training:
     def trainees(self) -> list[Task]:
         return [self.task(f"worker-{index}") for index in range(self.workers)]
 
+    def address_of(self, name: str) -> str:
+        task = self.task(name)
+        task.look()
+        return task.address
+
+    @property
+    def pid(self) -> int:
+        """Of `fusewire run`."""
+        assert self._launcher is not None
+        return self._launcher.pid
+
     @property
     def now(self) -> float:
         """Seconds since the training began."""

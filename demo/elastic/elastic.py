@@ -95,9 +95,9 @@ def run(training: Training, schedule: Sequence[Fault], seconds: float, is_ours: 
 def treat(training: Training, kind: str) -> None:
     training.note(NAMES[kind], True, SHORT[kind])
     if kind == "move":
-        training.command("move", "ps:3", "--to", "ps:0")
+        training.command("move", "ps:3", "--to", "ps:0", "--cluster", training.address_of("ps-0"))
     else:
-        training.command("scale", "--ps-processes", str(DOUBLED))
+        training.command("scale", "--ps-processes", str(DOUBLED), "--job", str(training.pid))
 
 
 def treat_stock(training: Training, kind: str) -> None:

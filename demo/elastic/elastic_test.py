@@ -25,7 +25,7 @@ def step(when: float, *counts: int, loss: float = 0.5) -> str:
 
 # A step each 0.1 s, except for a pause from 105 to 108 s, in which the second server loses two of fifty steps.
 LINES = [
-    "BEGAN 99.0 17",
+    "BEGAN 99.0 17 127.0.0.1:4000",
     "SESSION 99.9 0 0",
     *(step(100 + each / 10, each, each) for each in range(1, 51)),
     *(step(108 + each / 10, 50 + each, 48 + each, loss=0.4) for each in range(1, 120)),

@@ -22,6 +22,7 @@ class Task:
 
     path: pathlib.Path
     pids: list[int] = field(default_factory=list)
+    address: str = ""  # in the cluster
     steps: list[Step] = field(default_factory=list)
     errors: list[tuple[float, str]] = field(default_factory=list)  # that ended a session, and when
     sessions: list[tuple[float, tuple[int, ...]]] = field(default_factory=list)  # when, and the counts
@@ -40,6 +41,7 @@ class Task:
             word, when, *more = line.split(" ")
             if word == "BEGAN":
                 self.pids.append(int(more[0]))
+                self.address = more[1]
             elif word == "SESSION":
                 self.sessions.append((float(when), tuple(map(int, more))))
             elif word == "AGAIN":
