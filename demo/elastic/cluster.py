@@ -110,12 +110,6 @@ class Training:
         return task.address
 
     @property
-    def pid(self) -> int:
-        """Of `fusewire run`."""
-        assert self._launcher is not None
-        return self._launcher.pid
-
-    @property
     def now(self) -> float:
         """Seconds since the training began."""
         return time.time() - self.begin if self.begin else 0.0

@@ -97,7 +97,7 @@ def treat(training: Training, kind: str) -> None:
     if kind == "move":
         training.command("move", "ps:3", "--to", "ps:0", "--cluster", training.address_of("ps-0"))
     else:
-        training.command("scale", "--ps-processes", str(DOUBLED), "--job", str(training.pid))
+        training.command("scale", "--ps-processes", str(DOUBLED))
 
 
 def treat_stock(training: Training, kind: str) -> None:
