@@ -225,7 +225,9 @@ class Training:
         self._launcher.wait(STOP_S)
 
     def finish(self) -> None:
+        """What is still to come back comes back, so that it is seen what was lost; it counts no more steps."""
         self.end = time.time()
+        self.await_steps(self.end)
         self.kill_all()
         for index, task in enumerate(self.trainees):
             task.look()

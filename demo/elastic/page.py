@@ -138,8 +138,8 @@ def _losses(side: Shown) -> list[tuple[float, float]]:
 
 def _foot(facts: Mapping[str, object]) -> str:
     return (
-        f"Wide & Deep, {facts['servers']} processes with parameter servers, {facts['workers']} workers, all on one "
-        f"machine; TensorFlow {facts['tensorflow']}, {facts['machine']}, {facts['date']}"
+        f"Wide & Deep, {facts['servers']} server processes, {facts['workers']} workers, all on one machine; "
+        f"TensorFlow {facts['tensorflow']}, {facts['machine']}, {facts['date']}"
     )
 
 

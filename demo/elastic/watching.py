@@ -52,7 +52,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one training, from its beginning on."""
+    """Of one training. What it lost at its end may be seen only afterwards."""
 
     steps: int  # acknowledged
     lost: int  # acknowledged, and gone from a parameter server afterwards
@@ -95,7 +95,9 @@ def lost_by(worker: Task) -> int:
 
 
 def longest_pause_s(worker: Task, begin: float, end: float) -> float:
-    times = [begin, *(step.when for step in worker.steps if begin <= step.when <= end), end]
+    """Of those that began before the end; the last one may end after it."""
+    times = [begin, *(step.when for step in worker.steps if begin <= step.when <= end)]
+    times.append(next((step.when for step in worker.steps if step.when > end), end))
     return max(after - before for before, after in itertools.pairwise(times))
 
 
