@@ -1,8 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 # Short names for the scripts in tools/*.sh. Each target first installs what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help deps demo demo-elastic demo-wire quick test test-all asan tsan fuzz bench soak site wheel test-wheel image lint format \
-  clean
+.PHONY: help deps demo demo-elastic demo-wire quick test test-all asan tsan fuzz bench soak site wheel test-wheel \
+  image lint format clean
 
 SUITE ?= core
 PHASES ?=

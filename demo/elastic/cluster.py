@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from watching import Task
 
 HERE = pathlib.Path(__file__).resolve().parent
-START_S, STOP_S, COMMAND_S, LIMIT_S = 90.0, 30.0, 60.0, 600.0
+START_S, STOP_S, COMMAND_S, LIMIT_S = 90.0, 30.0, 120.0, 600.0
 LOOK_S = 0.05
 WORDS_MAX = 200
 OURS = "star_server"
@@ -37,6 +37,7 @@ class Event:
     at: float
     words: str
     is_fault: bool = False
+    short: str = ""  # in the picture
 
 
 def ours(python: pathlib.Path, folder: pathlib.Path, tasks: int, servers: int, workers: int) -> Side:
@@ -102,6 +103,11 @@ class Training:
     @property
     def trainees(self) -> list[Task]:
         return [self.task(f"worker-{index}") for index in range(self.workers)]
+
+    def address_of(self, name: str) -> str:
+        task = self.task(name)
+        task.look()
+        return task.address
 
     @property
     def now(self) -> float:
@@ -170,8 +176,8 @@ class Training:
             for task in self.trainees:
                 task.look()
 
-    def note(self, words: str, is_fault: bool = False) -> None:
-        self.events.append(Event(self.now, words, is_fault))
+    def note(self, words: str, is_fault: bool = False, short: str = "") -> None:
+        self.events.append(Event(self.now, words, is_fault, short))
         self.tell(words)
 
     def kill(self, server: int) -> None:
@@ -182,24 +188,30 @@ class Training:
 
     def command(self, *words: str) -> None:
         """A command of fusewire, for this cluster."""
-        done = subprocess.run(
-            [str(self.python.with_name("fusewire")), *words],
-            env=self._environment,
+        called = [str(self.python.with_name("fusewire")), *words]
+        with subprocess.Popen(
+            called,
+            env=self._environment | {"PYTHONUNBUFFERED": "1"},
             cwd=self.folder,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
-            timeout=COMMAND_S,
-            check=False,
-        )
-        for line in (done.stdout + done.stderr).splitlines():
-            self.tell(line)
-        if done.returncode != 0:
-            raise RuntimeError(f"fusewire {' '.join(words)}: exit code {done.returncode}")
+        ) as running:
+            limit = threading.Timer(COMMAND_S, running.kill)
+            limit.start()
+            assert running.stdout is not None
+            for line in running.stdout:
+                self.tell(line.strip())
+            limit.cancel()
+        if running.returncode != 0:
+            raise RuntimeError(f"fusewire {' '.join(words)}: exit code {running.returncode}")
 
     def stop(self) -> None:
-        """Workers close their sessions; then the servers end."""
+        """Workers close their sessions, the chief with a last checkpoint; then the launcher ends the servers."""
         if self._launcher is not None and self._launcher.poll() is None:
-            self._launcher.send_signal(signal.SIGTERM)
+            for task in self.trainees:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(task.pids[-1], signal.SIGTERM)
             try:
                 self._launcher.wait(STOP_S)
             except subprocess.TimeoutExpired:
@@ -213,7 +225,9 @@ class Training:
         self._launcher.wait(STOP_S)
 
     def finish(self) -> None:
+        """What is still to come back comes back, so that it is seen what was lost; it counts no more steps."""
         self.end = time.time()
+        self.await_steps(self.end)
         self.kill_all()
         for index, task in enumerate(self.trainees):
             task.look()

@@ -34,6 +34,7 @@ class Fault:
     kind: str  # kill, move, double
 
 
+APART = 0.13  # from the end of what was done to what comes next, and to the end
 # A process is killed when others are there that can take over what it had.
 SCHEDULE = (Fault(0.16, "move"), Fault(0.36, "double"), Fault(0.58, "kill"), Fault(0.80, "kill"))
 ONLY_KILLS = (Fault(0.35, "kill"),)
@@ -42,6 +43,7 @@ NAMES = {
     "move": "a server moved",
     "double": f"server processes doubled, {SERVERS} to {DOUBLED}",
 }
+SHORT = {"kill": "kill -9", "move": "moved", "double": f"{SERVERS} to {DOUBLED} processes"}
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
@@ -63,45 +65,49 @@ def say(name: str, at: float, words: str) -> None:
     print(f"{name:>16} {at:6.1f} s  {words}", flush=True)
 
 
-def run(training: Training, schedule: Sequence[Fault], seconds: float, is_ours: bool) -> None:
-    """To its end, with all faults. Kills meet the servers in turn."""
+def run(training: Training, schedule: Sequence[Fault], seconds: float, is_ours: bool) -> list[Fault]:
+    """To its end, with all faults. Returns when they were: later than planned, if the one before has taken long."""
     began = time.time()
     training.start()
     training.await_steps(began)
     if is_ours:
         training.await_snapshots(TASKS)
     training.began()
-    kills = 0
+    kills, done, free = 0, [], 0.0
     for fault in schedule:
-        training.go_on(fault.at * seconds)
+        training.go_on(max(fault.at * seconds, free))
+        done.append(Fault(training.now / seconds, fault.kind))
         if fault.kind == "kill":
             kills += 1
             server = (SERVERS - kills) % SERVERS
-            training.note(f"{NAMES['kill']}: ps:{server}", True)
+            training.note(f"{NAMES['kill']}: ps:{server}", True, SHORT["kill"])
             training.kill(server)
         elif is_ours:
             treat(training, fault.kind)
         else:
             treat_stock(training, fault.kind)
-    training.go_on(seconds)
+        free = training.now + APART * seconds
+    training.go_on(max(seconds, free))
     training.finish()
+    return done
 
 
 def treat(training: Training, kind: str) -> None:
-    training.note(NAMES[kind], True)
+    training.note(NAMES[kind], True, SHORT[kind])
     if kind == "move":
-        training.command("move", "ps:3", "--to", "ps:0")
+        training.command("move", "ps:3", "--to", "ps:0", "--cluster", training.address_of("ps-0"))
     else:
         training.command("scale", "--ps-processes", str(DOUBLED))
 
 
 def treat_stock(training: Training, kind: str) -> None:
     """TensorFlow moves nothing. More servers mean another cluster: everything ends, and begins at the checkpoint."""
-    training.note(NAMES[kind], True)
+    training.note(NAMES[kind], True, SHORT[kind])
     if kind == "move":
-        training.note("TensorFlow has no way to do this: nothing is done")
+        training.note("TensorFlow has no way to do this: nothing is done", short="can't")
         return
-    training.note("TensorFlow has no way to do this: the job is stopped, and started again from its checkpoint")
+    words = "TensorFlow has no way to do this: the job is stopped, and started again from its checkpoint"
+    training.note(words, short="can't: stopped, and started again from its checkpoint")
     training.stop()
     training.start(stock(training.python, DOUBLED, training.workers).command)
     training.await_steps(time.time())
@@ -117,18 +123,20 @@ def machine_of() -> str:
     return f"{cores} processor{'s' if cores > 1 else ''}" + (f" ({found[1].strip()})" if found else "")
 
 
-def train(options: argparse.Namespace, schedule: Sequence[Fault], side: Side, folder: pathlib.Path) -> Training:
+def train(
+    options: argparse.Namespace, schedule: Sequence[Fault], side: Side, folder: pathlib.Path
+) -> tuple[Training, list[Fault]]:
     say(side.name, 0.0, "starting servers and workers")
     training = Training(side, folder, options.python, options.workers, lambda at, words: say(side.name, at, words))
     try:
-        run(training, schedule, options.seconds, not side.environment)
+        done = run(training, schedule, options.seconds, not side.environment)
     except BaseException:
         training.kill_all()
         raise
     figures = figures_of(training.trainees, training.begin, training.end)
     words = f"{figures.steps:,} steps made, {figures.lost:,} lost, longest pause {figures.pause_s:.1f} s"
     say(side.name, training.now, f"{words}, {figures.rebuilt} sessions rebuilt\n")
-    return training
+    return training, done
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -144,16 +152,17 @@ def main(arguments: Sequence[str]) -> int:
         f"Wide & Deep on {SERVERS} processes with parameter servers and {options.workers} workers, TensorFlow "
         f"{options.tf}: {options.seconds:g} s each, over Fusewire and over stock TensorFlow\n"
     )
-    with tempfile.TemporaryDirectory(prefix="elastic-") as name:
-        folder = pathlib.Path(name)
+    with tempfile.TemporaryDirectory(prefix="elastic-") as temporary:
+        folder = pathlib.Path(temporary)
         sides = [
             ours(options.python, folder / "ours", TASKS, SERVERS, options.workers),
             stock(options.python, SERVERS, options.workers),
         ]
         try:
-            trainings = [
-                train(options, schedule, side, folder / at) for side, at in zip(sides, ("ours", "stock"), strict=True)
-            ]
+            trainings = []
+            for side, name in zip(sides, ("ours", "stock"), strict=True):
+                training, schedule = train(options, schedule, side, folder / name)  # the second one: at the same times
+                trainings.append(training)
         except (OSError, RuntimeError) as error:
             print(f"\ndemo: {error}", file=sys.stderr)
             for path in sorted(folder.glob("*/err")):

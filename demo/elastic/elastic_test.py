@@ -25,7 +25,7 @@ def step(when: float, *counts: int, loss: float = 0.5) -> str:
 
 # A step each 0.1 s, except for a pause from 105 to 108 s, in which the second server loses two of fifty steps.
 LINES = [
-    "BEGAN 99.0 17",
+    "BEGAN 99.0 17 127.0.0.1:4000",
     "SESSION 99.9 0 0",
     *(step(100 + each / 10, each, each) for each in range(1, 51)),
     *(step(108 + each / 10, 50 + each, 48 + each, loss=0.4) for each in range(1, 120)),
@@ -54,7 +54,8 @@ class Demo(unittest.TestCase):
                 task.path.write_text("".join(f"{line}\n" for line in LINES))
                 task.look()
             training.begin, training.end = BEGIN, END
-            training.events = [Event(5.0, "a server process killed (kill -9): ps:1", True), Event(5.1, "adopted")]
+            training.events = [Event(5.0, "a server process killed (kill -9): ps:1", True, "kill -9")]
+            training.events.append(Event(9.0, "nothing is done", False, "can't"))
             training.told = [(5.0, "a server process killed (kill -9): ps:1"), (5.1, "adopted <b>")]
             sides.append(Shown(training, figures_of(training.trainees, BEGIN, END)))
         return sides
@@ -114,7 +115,8 @@ class PageTest(Demo):
         words = [text.text for text in texts]
         self.assertEqual(words[0], "Parameter servers killed in mid-training")
         self.assertIn("longest pause 3.1 s;  4 of 338 steps lost (1.2 %);  0 sessions rebuilt", words)
-        self.assertEqual(words.count("a server process killed (kill -9)"), 1)
+        self.assertEqual(words.count("kill -9"), 1)
+        self.assertEqual(words.count("can't"), 2)
         self.assertEqual(words.count("3.1 s"), 2)  # beside the lanes of each side
         for text in root.findall(f"{name}text"):
             self.assertTrue(0 < float(text.get("x")) < width and 0 < float(text.get("y")) < height, text.text)

@@ -14,6 +14,7 @@ WIDTH, LEFT, RIGHT = 900, 110, 24
 HEAD, FAULTS, PANEL, GAP, FOOT = 84, 30, 150, 34, 66  # heights
 LANE, LANE_GAP, SIDE_GAP = 9, 3, 12
 EVERY_S, LOSS_EVERY_S = 0.5, 1.0  # of the lines
+LATE_S = 1.0
 BREAK_S = 2.5  # without a point for so long, a line ends
 TOLD_S = 1.0  # pauses of this length have their length written beside them
 SERIES = (1, 0)  # colours: Fusewire, stock
@@ -117,6 +118,7 @@ def _drawn(shown: Sequence[Shown], facts: Mapping[str, object]) -> tuple[list[st
     at = top + PANEL + GAP
     for side, series in zip(shown, SERIES, strict=True):
         parts += _lanes(side, x, at, series)
+        parts += _notes(side, [when for when, _ in faults_of(shown[0])], x, at)
         at += _lanes_height(side) + SIDE_GAP
     shown_losses = [
         [(when, loss) for when, loss in _losses(side) if when > LOSS_SHOWN_FROM * side.seconds] for side in shown
@@ -136,8 +138,8 @@ def _losses(side: Shown) -> list[tuple[float, float]]:
 
 def _foot(facts: Mapping[str, object]) -> str:
     return (
-        f"Wide & Deep, {facts['servers']} processes with parameter servers, {facts['workers']} workers, all on one "
-        f"machine; TensorFlow {facts['tensorflow']}, {facts['machine']}, {facts['date']}"
+        f"Wide & Deep, {facts['servers']} server processes, {facts['workers']} workers, all on one machine; "
+        f"TensorFlow {facts['tensorflow']}, {facts['machine']}, {facts['date']}"
     )
 
 
@@ -156,10 +158,24 @@ def _head(shown: Sequence[Shown]) -> list[str]:
 
 def _fault_lines(side: Shown, x: Scale, top: float, bottom: float) -> list[str]:
     parts = []
-    faults = faults_of(side)
-    for at, words in faults:
+    for at, words in [(event.at, event.short) for event in side.training.events if event.is_fault]:
         parts.append(f'<line x1="{x(at):.1f}" x2="{x(at):.1f}" y1="{top - 6:.1f}" y2="{bottom:.1f}" class="fault"/>')
-        parts.append(text(x(at), top - 12, words.partition(":")[0], "fault"))
+        parts.append(text(x(at), top - 12, words, "fault"))
+    return parts
+
+
+def _notes(side: Shown, others: Sequence[float], x: Scale, top: float) -> list[str]:
+    """What could not be done, below the lanes of this side; and faults that came later than the others' there."""
+    parts = []
+    height = _lanes_height(side)
+    for event in side.training.events:
+        is_late = event.is_fault and all(abs(event.at - other) > LATE_S for other in others)
+        at = x(event.at)
+        if is_late:
+            parts.append(f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{top:.1f}" y2="{top + height:.1f}" class="fault"/>')
+        if event.short and (is_late or not event.is_fault):
+            kind = "fault" if event.is_fault else "label"
+            parts.append(text(at, top + height + 14, event.short, kind, "middle" if event.is_fault else "start"))
     return parts
 
 
@@ -202,30 +218,28 @@ def _lanes_height(side: Shown) -> float:
 
 
 def _lanes(side: Shown, x: Scale, top: float, series: int) -> list[str]:
-    """One lane for each worker, filled while it makes steps; the longest pauses have their length beside them."""
+    """One lane for each worker, filled while it makes steps; where none does, how long."""
     height = _lanes_height(side)
     parts = [text(LEFT - 8, top + height / 2 + 4, _short(side.name), f"of-{series}", "end")]
-    paused: list[tuple[float, float]] = []
+    running: list[tuple[float, float]] = []
     for lane, worker in enumerate(side.training.trainees):
         y = top + lane * (LANE + LANE_GAP)
-        spans = trains(worker, side.training.begin, side.training.end)
-        for begin, end in spans:
-            width = max(1.0, x(end) - x(begin))
-            place = f'x="{x(begin):.1f}" y="{y:.1f}" width="{width:.1f}" height="{LANE}"'
+        for begin, end in trains(worker, side.training.begin, side.training.end):
+            place = f'x="{x(begin):.1f}" y="{y:.1f}" width="{max(1.0, x(end) - x(begin)):.1f}" height="{LANE}"'
             parts.append(f'<rect {place} class="bar series-{series}"/>')
-        ends = [0.0, *(end for _, end in spans)]
-        paused += [(before, after) for before, (after, _) in zip(ends, spans, strict=False)]
-    for begin, end in _merged(paused):
+            running.append((begin, end))
+    for begin, end in _pauses(running, side.seconds):
         parts.append(text(x((begin + end) / 2), top + height / 2 + 4, f"{end - begin:.1f} s", "figure"))
     return parts
 
 
-def _merged(pauses: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Of pauses that several workers have at the same time, the longest."""
-    found: list[tuple[float, float]] = []
-    for begin, end in sorted(pauses, key=lambda pause: pause[0] - pause[1]):
-        if end - begin >= TOLD_S and all(end <= other or begin >= after for other, after in found):
-            found.append((begin, end))
+def _pauses(running: Sequence[tuple[float, float]], seconds: float) -> list[tuple[float, float]]:
+    """When no worker makes steps, for so long that it is worth a word."""
+    found, done = [], 0.0
+    for begin, end in [*sorted(running), (seconds, seconds)]:
+        if begin - done >= TOLD_S:
+            found.append((done, begin))
+        done = max(done, end)
     return found
 
 

@@ -3,7 +3,7 @@
 
 Nothing here depends on Fusewire: `fusewire run` chooses the protocol. Each process appends to the file
 DEMO_FOLDER/JOB-INDEX.events a line for each event, with the time of day:
-  BEGAN when pid           the process has started
+  BEGAN when pid address   the process has started; its address in the cluster
   SESSION when counts...   a session was created
   STEP when loss counts... a step was acknowledged
   AGAIN when words         an error for which TensorFlow makes a session anew
@@ -124,7 +124,7 @@ def train(target: str) -> None:
 
 
 def main() -> None:
-    say("BEGAN", os.getpid())
+    say("BEGAN", os.getpid(), cluster[job][index])
     tf1.disable_eager_execution()
     server = tf1.train.Server(cluster, job_name=job, task_index=index)
     if job == "ps":

@@ -22,6 +22,7 @@ class Task:
 
     path: pathlib.Path
     pids: list[int] = field(default_factory=list)
+    address: str = ""  # in the cluster
     steps: list[Step] = field(default_factory=list)
     errors: list[tuple[float, str]] = field(default_factory=list)  # that ended a session, and when
     sessions: list[tuple[float, tuple[int, ...]]] = field(default_factory=list)  # when, and the counts
@@ -40,6 +41,7 @@ class Task:
             word, when, *more = line.split(" ")
             if word == "BEGAN":
                 self.pids.append(int(more[0]))
+                self.address = more[1]
             elif word == "SESSION":
                 self.sessions.append((float(when), tuple(map(int, more))))
             elif word == "AGAIN":
@@ -50,7 +52,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one training, from its beginning on."""
+    """Of one training. What it lost at its end may be seen only afterwards."""
 
     steps: int  # acknowledged
     lost: int  # acknowledged, and gone from a parameter server afterwards
@@ -93,7 +95,9 @@ def lost_by(worker: Task) -> int:
 
 
 def longest_pause_s(worker: Task, begin: float, end: float) -> float:
-    times = [begin, *(step.when for step in worker.steps if begin <= step.when <= end), end]
+    """Of those that began before the end; the last one may end after it."""
+    times = [begin, *(step.when for step in worker.steps if begin <= step.when <= end)]
+    times.append(next((step.when for step in worker.steps if step.when > end), end))
     return max(after - before for before, after in itertools.pairwise(times))
 
 
