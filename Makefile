@@ -1,8 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 # Short names for the scripts in tools/*.sh. Each target first installs what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help deps demo demo-wire quick test test-all asan tsan fuzz bench soak site wheel test-wheel image lint format \
-  clean
+.PHONY: help deps demo demo-elastic demo-wire quick test test-all asan tsan fuzz bench soak site wheel test-wheel \
+  image lint format clean
 
 SUITE ?= core
 PHASES ?=
@@ -18,6 +18,9 @@ deps:  ## install everything that any target needs
 
 demo:  ## train a model on parameter servers over stock grpc, grpc++, grpc++ with tensor_fuse, and star_server
 	@tools/demo.sh
+
+demo-elastic:  ## train while parameter servers are killed, moved and doubled, and compare with stock TensorFlow
+	@tools/demo.sh elastic
 
 demo-wire:  ## exchange messages and tensors between two processes, and compare with raw sockets
 	@tools/demo.sh wire

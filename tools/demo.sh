@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-# Builds a demo in release mode and runs it: tools/demo.sh [training|wire [argument of the demo...]].
+# Builds a demo in release mode and runs it: tools/demo.sh [training|elastic|wire [argument of the demo...]].
 #   training  trains a model on parameter servers over stock grpc, grpc++, grpc++ with tensor_fuse, and star_server
+#   elastic   trains while parameter servers are killed, moved and doubled, over Fusewire and over stock TensorFlow
 #   wire      exchanges messages and tensors between two processes, and compares with raw sockets
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,10 +10,12 @@ cd "$(dirname "$0")/.."
 demo=${1:-training}
 [ $# -eq 0 ] || shift
 case $demo in
-  training)
+  training | elastic)
     version=$(tools/tensorflow_version.sh "$@")
     tools/plugin.sh --demo "$version"
-    exec ".venv-tf-$version/bin/python" demo/training/demo.py "$@"
+    program=demo/training/demo.py
+    [ "$demo" = training ] || program=demo/elastic/elastic.py
+    exec ".venv-tf-$version/bin/python" "$program" "$@"
     ;;
   wire)
     tools/deps.sh build
@@ -20,7 +23,7 @@ case $demo in
     exec build/release/bin/fusewire_demo "$@"
     ;;
   *)
-    echo "demo: no demo is named $demo; use training or wire" >&2
+    echo "demo: no demo is named $demo; use training, elastic or wire" >&2
     exit 2
     ;;
 esac

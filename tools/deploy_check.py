@@ -2,8 +2,9 @@
 """Checks the files of deploy/: tools/lint.sh deploy runs it with .venv/bin/python.
 
 Each manifest fits the schema of its kind in several versions of Kubernetes; Kubeflow's kinds, for which there are no
-schemas, have the fields that their operators look for. The command of each container is one that `fusewire` accepts,
-and TF_CONFIG is JSON. The Dockerfile has only instructions that exist, and its stages are defined before they are used.
+schemas, have the fields that their operators look for. The command of each container, of its probes and of its hooks is
+one that `fusewire` accepts, and TF_CONFIG is JSON. A hook ends before its pod is killed. The Dockerfile has only
+instructions that exist, and its stages are defined before they are used.
 """
 
 import argparse
@@ -20,11 +21,12 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "python"))
-from fusewire import settings  # noqa: E402
+from fusewire import orders, ready, settings  # noqa: E402
 from fusewire.doctor import doctor  # noqa: E402
 from fusewire.launch import run  # noqa: E402
 
 VERSIONS = ("1.30", "1.34")
+GRACE_S = 30  # Kubernetes' own, where a pod says none
 INSTRUCTIONS = {"FROM", "ARG", "RUN", "WORKDIR", "COPY", "USER", "EXPOSE", "ENV", "ENTRYPOINT", "CMD"}
 
 
@@ -115,6 +117,7 @@ def check_pod(pod: dict[str, Any]) -> None:
     volumes = {volume["name"] for volume in pod.get("volumes", ())}
     for container in pod["containers"]:
         accept(container["args"])
+        check_commands(pod, container)
         for mount in container.get("volumeMounts", ()):
             if mount["name"] not in volumes:
                 raise FindingError(f"there is no volume {mount['name']}")
@@ -134,6 +137,27 @@ def check_pod(pod: dict[str, Any]) -> None:
             json.loads(config.replace("$(CLUSTER)", "{}").replace("$(INDEX)", "0"))
 
 
+def check_commands(pod: dict[str, Any], container: dict[str, Any]) -> None:
+    """Of probes and hooks."""
+    named = {key: value for key, value in container.items() if key.endswith("Probe")} | container.get("lifecycle", {})
+    for name, one in named.items():
+        words = one.get("exec", {}).get("command", [])
+        if "fusewire" in words:
+            accept(words[words.index("fusewire") + 1 :])
+        elif words:
+            raise FindingError(f"{name} runs {words[0]}")
+    hook = container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", [])
+    if not hook:
+        return
+    if hook[0] != "timeout":
+        raise FindingError("preStop may take for ever, and longer than the pod has: begin with timeout SECONDS")
+    seconds = int(hook[1]) + int({one["name"]: one.get("value") for one in container["env"]}.get("FUSEWIRE_DRAIN") or 0)
+    if seconds >= pod.get("terminationGracePeriodSeconds", GRACE_S):
+        raise FindingError(
+            f"preStop and FUSEWIRE_DRAIN may take {seconds} s: terminationGracePeriodSeconds must be more"
+        )
+
+
 def check_secret(pod: dict[str, Any], container: dict[str, Any], file: pathlib.PurePosixPath) -> None:
     """As fusewire/secret.py wants it: root's, and for one group at most, of which the pod's user is a member."""
     mounts = {mount["mountPath"]: mount["name"] for mount in container.get("volumeMounts", ())}
@@ -150,7 +174,7 @@ def accept(arguments: list[str]) -> None:
     """As `fusewire ARGUMENTS...` would."""
     parser = argparse.ArgumentParser(exit_on_error=False)
     verbs = parser.add_subparsers()
-    for verb in (run, doctor):
+    for verb in (run, doctor, ready, orders):
         verb.add_to(verbs)
     try:
         parser.parse_args(arguments)

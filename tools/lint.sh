@@ -69,7 +69,7 @@ check_shell() { files '*.sh' .ci/run | xargs -0 shellcheck; }
 
 check_deploy() {
   .venv/bin/yamllint --strict -d '{extends: default, rules: {line-length: {max: 120}}}' deploy &&
-    .venv/bin/python tools/deploy_check.py
+    .venv/bin/python tools/deploy_check.py && .venv/bin/python tools/deploy_check_test.py
 }
 
 check_clang-tidy() {

@@ -497,7 +497,7 @@ class TensorflowVersionTest(ScriptTest):
 
     def test_default_is_that_of_the_programs(self):
         default = self.version("ps", "--quick")
-        for program in ("bench/run.py", "demo/training/demo.py"):
+        for program in ("bench/run.py", "demo/training/demo.py", "demo/elastic/elastic.py"):
             text = (TOOLS.parent / program).read_text()
             self.assertIn(f'"--tf", default="{default}"', text, program)
 

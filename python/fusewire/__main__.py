@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from fusewire import completion, explain, orders, settings, tune
+from fusewire import completion, explain, orders, ready, settings, tune
 from fusewire.cli import Parser
 from fusewire.doctor import doctor
 from fusewire.inspect import top, trace, why
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"fusewire {VERSION}, {plugins_named()}")
     verbs = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
-    for verb in (run, scale, doctor, top, why, trace, orders, tune, explain, completion):
+    for verb in (run, scale, doctor, top, why, trace, orders, ready, tune, explain, completion):
         verb.add_to(verbs)
     options = parser.parse_args(arguments)
     if warning := settings.warning():

@@ -28,6 +28,7 @@ PAGES = {
     "chief": "elastic.md#the-chief-joins-a-living-job",
     "hosting": "elastic.md#many-tasks-in-few-processes",
     "orders": "elastic.md#orders",
+    "kubernetes": "elastic.md#in-kubernetes",
     "scale": "elastic.md#growing-and-shrinking",
     "cluster": "network.md#check-a-running-cluster",
     "setting": "settings.md#the-table",

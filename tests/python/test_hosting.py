@@ -3,6 +3,7 @@
 
 import json
 import re
+import socket
 import textwrap
 
 import pytest
@@ -252,9 +253,54 @@ def test_a_tfjob_of_as_many_servers_is_left_as_it_is(fusewire_command):
 
 
 @pytest.mark.once
+def test_a_process_that_was_added_takes_over_its_share(fusewire_command):
+    words = ["run", "--inside", "tf", "--ps", "8", "--protocol", "star_server", "sh", "-c"]
+    words.append('echo "$FUSEWIRE_ON_SERVED;$FUSEWIRE_TASKS;$TF_CONFIG"')
+    cluster = {**CLUSTER, "ps": ["a-ps-0.a:2222", "a-ps-1.a:2222"]}
+    before = ["a-ps-0.a:2222", "a-ps-1.a:2222", "a-ps-0.a:2223", "a-ps-1.a:2223", "a-ps-0.a:2224", "a-ps-1.a:2224"]
+    before += ["a-ps-0.a:2225", "a-ps-1.a:2225"]
+
+    def found(index, **environment):
+        out = fusewire_command(*words, TF_CONFIG=config_of("ps", index, cluster), **environment).ok()
+        on_served, tasks, config = out.strip().split(";", 2)
+        return on_served, tasks, json.loads(config)
+
+    # Of three processes, the third one; the others are where they were.
+    on_served, tasks, config = found(2)
+    assert (on_served, tasks) == ("move", "ps:2,ps:5")
+    assert config["task"] == {"type": "ps", "index": 2}
+    own = {2: f"{socket.gethostname()}.a:2222", 5: f"{socket.gethostname()}.a:2223"}
+    assert config["cluster"]["ps"] == [own.get(index, address) for index, address in enumerate(before)]
+    # The host that others reach it at; a choice of the user's stays.
+    on_served, tasks, config = found(3, FUSEWIRE_ADVERTISE="a-ps-3.a", FUSEWIRE_ON_SERVED="leave")
+    assert (on_served, tasks) == ("leave", "ps:3,ps:7")
+    assert [config["cluster"]["ps"][index] for index in (3, 7)] == ["a-ps-3.a:2222", "a-ps-3.a:2223"]
+    # Those of the first size have what they had.
+    assert found(1) == (
+        "",
+        "ps:1,ps:3,ps:5,ps:7",
+        json.loads(
+            json.dumps(
+                {"cluster": {**cluster, "ps": before}, "task": {"type": "ps", "index": 1}, "rpc_layer": "star_server"}
+            )
+        ),
+    )
+    # One task alone is no list.
+    on_served, tasks, config = found(7)
+    assert (on_served, tasks) == ("move", "")
+    assert config["task"]["index"] == 7
+
+
+@pytest.mark.once
 @pytest.mark.parametrize(
     ("options", "config", "told"),
     [
+        (
+            ["--ps", "4"],
+            config_of("ps", 4),
+            "ps:4 in TF_CONFIG, with 4 parameter servers: a process serves one or more",
+        ),
+        (["--ps", "2"], config_of("ps", 2), "Fix: no more than 2 processes"),
         (["--ps", "1"], config_of("ps", 0), "--ps 1: TF_CONFIG has 2 addresses of parameter servers"),
         (["--ps", "4"], config_of("worker", 0, {"worker": ["a:1"]}), "--ps 4: TF_CONFIG has 0 addresses"),
         (["--ps", "4", "--ps-processes", "4"], config_of("ps", 0), "TF_CONFIG has 2 processes for parameter servers"),

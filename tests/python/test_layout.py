@@ -31,10 +31,11 @@ ARROWS = {
     "explain": {"cli"},
     "balance": {"inspect"},
     "orders": {"balance", "cli", "doctor", "inspect", "tf"},
+    "ready": {"cli", "doctor", "inspect", "tf"},
     "tune": {"cli", "launch"},
     "ray": {"cli", "launch"},
     "__init__": {"horovod", "tf"},
-    "__main__": {"cli", "completion", "doctor", "explain", "inspect", "launch", "orders", "tf", "tune"},
+    "__main__": {"cli", "completion", "doctor", "explain", "inspect", "launch", "orders", "ready", "tf", "tune"},
 }
 # Those that begin a process of their own do so as any program would.
 PROGRAMS = {

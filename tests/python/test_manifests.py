@@ -9,6 +9,7 @@ import re
 import subprocess
 
 import hosts
+import lab
 import pytest
 from conftest import DEADLINE_S, FUSEWIRE, ROOT
 from processes import wait_until
@@ -57,6 +58,9 @@ class Pods:
         for one in container["env"]:
             if one["name"] == "FUSEWIRE_SECRET_FILE":
                 assert one["value"] == "/run/secrets/train/secret"  # where the Secret is mounted
+            elif one["name"] == "FUSEWIRE_SNAPSHOTS":
+                assert one["value"] == "/snapshots"  # where the volume is mounted
+                given[one["name"]] = str(self.folder / "snapshots")
             elif "value" in one:
                 given[one["name"]] = re.sub(r"\$\((\w+)\)", lambda found: given[found[1]], one["value"])
         arguments = [word.replace("/train/train.py", "train.py") for word in container["args"]]
@@ -85,7 +89,7 @@ class Pods:
             listening = subprocess.run(words, capture_output=True, text=True, check=True).stdout
             places = [line.split()[3].rpartition(":") for line in listening.splitlines()]
             ports = {int(port) for host_address, _, port in places if host_address != "127.0.0.1"} - {hosts.PORT}
-            assert len(ports) == 2  # TensorFlow's, and the data port
+            assert len(ports) >= 2  # TensorFlow's, and the data port
             assert ports <= allowed
 
     def end(self, pods: list["subprocess.Popen[str]"]) -> None:
@@ -126,4 +130,60 @@ def test_servers_that_stay(tmp_path):
         pods.wait_until_trained()
         pods.check_ports(files["NetworkPolicy"])
         pods.end(pods.started[2:])
+        assert [pod.poll() for pod in pods.started[:2]] == [None, None]
+
+
+def probe(pods: Pods, host: lab.Host, words: list[str]) -> "subprocess.CompletedProcess[str]":
+    """A command of a container's probe or hook, in its pod."""
+    assert words[0] == "fusewire"
+    words = [str(word) for word in host.words("env", "-C", pods.folder, FUSEWIRE, *words[1:])]
+    return subprocess.run(words, env=pods.environment, capture_output=True, text=True, check=False)
+
+
+def test_servers_that_grow(tmp_path):
+    files = manifests("elastic.yaml")
+    cluster = files["ConfigMap"]["data"]["cluster"]
+    names = [address.partition(":")[0] for addresses in json.loads(cluster).values() for address in addresses]
+    names.append("train-ps-2.train")
+    [server] = files["StatefulSet"]["spec"]["template"]["spec"]["containers"]
+    [worker] = files["Job"]["spec"]["template"]["spec"]["containers"]
+    ready = server["readinessProbe"]["exec"]["command"]
+    [*hook, drain, address] = server["lifecycle"]["preStop"]["exec"]["command"]
+    assert hook == ["timeout", hook[1], "fusewire"]
+
+    def owners() -> dict[int, int]:
+        """{task: its epoch}"""
+        found: dict[int, int] = {}
+        for path in (tmp_path / "snapshots").glob("ps_*/owner.*"):
+            task, epoch = int(path.parent.name[3:]), int(path.name.split(".")[1])
+            found[task] = max(epoch, found.get(task, 0))
+        return found
+
+    with hosts.make(len(names)) as network, contextlib.ExitStack() as stack:
+        pods = Pods(tmp_path, network, names, stack)
+        assert "refuses" in probe(pods, network.hosts[0], ready).stderr
+
+        def start(host: int, index: int) -> None:
+            pods.start(server, INDEX=str(index), POD=f"train-ps-{index}", CLUSTER=cluster)
+            wait_until(lambda: probe(pods, network.hosts[host], ready).returncode == 0, DEADLINE_S, "it is ready")
+            assert probe(pods, network.hosts[host], ready).stdout == f"ps:{index} serves\n"
+
+        for index in range(2):
+            start(index, index)
+        assert owners() == dict.fromkeys(range(16), 1)
+        for index in range(2):
+            pods.start(worker, INDEX=str(index), CLUSTER=cluster)
+        pods.wait_until_trained()
+        # kubectl scale statefulset train-ps --replicas 3, and back to 2.
+        start(4, 2)
+        assert owners() == {task: 2 if task in (2, 5, 8, 11, 14) else 1 for task in range(16)}
+        pods.check_ports(files["NetworkPolicy"])
+        secret = {"FUSEWIRE_SECRET_FILE": str(tmp_path / "secret")}
+        words = [str(word) for word in network.hosts[4].words("env", "-C", tmp_path, FUSEWIRE, drain, address)]
+        done = subprocess.run(words, env={**pods.environment, **secret}, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert owners() == {task: 3 if task in (2, 5, 8, 11, 14) else 1 for task in range(16)}
+        pods.started[4].terminate()
+        assert pods.started[4].wait(DEADLINE_S) == 0
+        pods.end(pods.started[2:4])
         assert [pod.poll() for pod in pods.started[:2]] == [None, None]

@@ -54,6 +54,15 @@ def test_with_snapshots_no_session_is_made_anew_for_a_server(tmp_path):
     assert "kill-server" in said  # each fault once before any is repeated
 
 
+@pytest.mark.timeout(600)
+def test_what_a_server_has_served_is_adopted(tmp_path):
+    today = ("star_server_lite", "star_server")[DAY % 2]
+    words = ["--minutes", "0.5", "--protocol", today, "--faults", "kill-server,freeze", "--chief-joins"]
+    said = soak(tmp_path, *words, "--snapshots", "1", "--on-loss", "adopt")
+    assert "adopted by others" in said
+    assert "freeze" in said
+
+
 @pytest.mark.timeout(200)
 def test_a_fault_is_measured_for_the_scorecard(tmp_path):
     words = [

@@ -6,15 +6,19 @@ It yields the number of seconds that the run continues before the next line; it 
 
 import random
 import signal
+import time
 from collections.abc import Callable, Iterator
 
-from machine import Machine, Task
+from machine import PEER_TIMEOUT_S, Machine, Task
 
 Fault = Callable[[Machine, random.Random], tuple[str, Iterator[float]]]
 
 
 def kill_server(machine: Machine, draw: random.Random) -> tuple[str, Iterator[float]]:
-    return _kill(draw.choice(machine.servers), draw)
+    server = draw.choice(machine.living_servers or machine.servers)
+    if machine.adopts:
+        return _kill_for_good(machine, server, draw)
+    return _kill(server, draw)
 
 
 def kill_worker(machine: Machine, draw: random.Random) -> tuple[str, Iterator[float]]:
@@ -36,6 +40,55 @@ def _kill(task: Task, draw: random.Random) -> tuple[str, Iterator[float]]:
         task.may_die = ""
 
     return f"{task.name} killed, started again after {away} s", work()
+
+
+def _kill_for_good(machine: Machine, server: Task, draw: random.Random) -> tuple[str, Iterator[float]]:
+    """Others take over what it has served. The last one is started again, with those that were killed before it."""
+    away, names = draw.choice([0.0, 0.5, 3.0]), ", ".join(task.name for task in server.serves)
+    is_last = len(machine.living_servers) < 2
+
+    def work() -> Iterator[float]:
+        server.may_die = "kill"
+        server.kill()
+        yield away
+        if is_last:
+            machine.start_again(server)
+        else:
+            machine.hand_over(server)
+
+    then = "started again, as it was the last," if is_last else "adopted by others"
+    return f"{server.name} killed, and {names} {then} after {away} s", work()
+
+
+def freeze(machine: Machine, draw: random.Random) -> tuple[str, Iterator[float]]:
+    """For longer than the timeout of a silent peer. Others take over what it has served; then it wakes."""
+    living = machine.living_servers or machine.servers
+    server, wakes = draw.choice(living), draw.choice([0.5, 3.0, 8.0])
+    names = ", ".join(task.name for task in server.serves)
+    is_last = len(living) < 2
+
+    def work() -> Iterator[float]:
+        began = time.monotonic()
+        server.send(signal.SIGSTOP)
+        yield PEER_TIMEOUT_S + 1.0
+        if machine.adopts:
+            server.may_die = "kill"
+            if is_last:
+                server.kill()
+                machine.start_again(server)
+                return
+            server.note_end(began)
+            machine.hand_over(server)
+        yield wakes
+        server.send(signal.SIGCONT)
+        yield 3.0
+        if machine.adopts:  # it serves nothing any more
+            server.kill()
+
+    then = f"and awake {wakes} s later"
+    if machine.adopts:
+        then = "ended and started again, as it was the last" if is_last else f"{names} adopted by others, {then}"
+    return f"{server.name} frozen for {PEER_TIMEOUT_S + 1.0:g} s, {then}", work()
 
 
 def stop(machine: Machine, draw: random.Random) -> tuple[str, Iterator[float]]:
@@ -170,6 +223,7 @@ ALL: dict[str, Fault] = {
     "kill-worker": kill_worker,
     "kill-chief": kill_chief,
     "stop": stop,
+    "freeze": freeze,
     "slow-reader": slow_reader,
     "clock": clock,
     "descriptors": no_descriptors,

@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import re
+import secrets
 import shutil
 import signal
 import subprocess
@@ -29,6 +30,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 USER = 65500
 ENTERED = "SOAK_ENTERED"
 RECOVERY_S = 120.0  # as fusewire run --snapshots sets it
+PEER_TIMEOUT_S = 5.0
+ORDER_S = 60.0
 LIMITS = {"nofile": "Max open files", "nproc": "Max processes", "as": "Max address space"}  # in /proc/PID/limits
 
 
@@ -94,6 +97,8 @@ class Task:
         self.started = 0.0
         self.may_die = ""  # the fault under which it may end
         self.ends: list[End] = []  # of its processes
+        self.taken: list[float] = []  # when another process had taken it over
+        self.owner = self  # whose process serves it
 
     def start(self) -> None:
         machine = self._machine
@@ -128,9 +133,33 @@ class Task:
             self.process.wait(30)
             self.note_end(began)
 
+    @property
+    def serves(self) -> list["Task"]:
+        """The tasks that its process serves: its own, and those that it has taken over."""
+        return [task for task in self._machine.tasks if task.owner is self]
+
     def note_end(self, when: float) -> None:
-        """After the process has ended, at `when` or later."""
-        self.ends.append(End(when, *self._machine.newest_snapshot(self)))
+        """After the process has ended, or was taken for dead, at `when` or later."""
+        for task in self.serves:
+            task.ends.append(End(when, *self._machine.newest_snapshot(task)))
+
+    def adopt(self, task: "Task") -> None:
+        """By an operator's order to its process. RuntimeError if it does not obey."""
+        words = ["-m", "fusewire", "adopt", f"ps:{task.index}", "--by", f"ps:{self.index}", "--cluster", self.address]
+        words = [sys.executable, *words]
+        done = subprocess.run(
+            self.place.words(*words) if self.place else words,
+            env=self._machine.variables,
+            cwd=self._machine.folder,
+            capture_output=True,
+            text=True,
+            timeout=ORDER_S,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"{self.name} has not adopted {task.name}: {done.stderr.strip()}")
+        task.owner = self
+        task.taken.append(time.monotonic())
 
     def limit(self, kind: str, most: int | None) -> None:
         """Sets a limit, one of LIMITS, of the running process; None restores the old one."""
@@ -195,12 +224,13 @@ class Machine:
         self.variables = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("FUSEWIRE_", "TF_"))},
             "CUDA_VISIBLE_DEVICES": "",
-            "FUSEWIRE_PEER_TIMEOUT": "5",
+            "FUSEWIRE_PEER_TIMEOUT": f"{PEER_TIMEOUT_S:g}",
             "HOME": str(folder),
             "SOAK_CHECKPOINTS": str(self.checkpoints),
             "SOAK_PROTOCOL": protocol,
         }
         self.snapshots: pathlib.Path | None = None
+        self.adopts = False  # what a server's process has served, others take over
         self.clock = self._build_clock()
         if apart:
             # Separate mounts: no other process sees those of this run.
@@ -249,8 +279,32 @@ class Machine:
         self.variables["LD_PRELOAD"] = str(library)
         return True
 
+    def adopt(self) -> None:
+        """From now on, as fusewire run --on-loss adopt does."""
+        self.adopts = True
+        self.variables["FUSEWIRE_SECRET"] = secrets.token_hex(16)
+
+    @property
+    def living_servers(self) -> list[Task]:
+        """Those whose processes serve something."""
+        return [task for task in self.servers if task.serves and task.alive()]
+
+    def hand_over(self, lost: Task) -> None:
+        """Living processes take over what this one has served, which does not answer; each with the fewest first."""
+        for task in lost.serves:
+            by = min((one for one in self.living_servers if one is not lost), key=lambda one: len(one.serves))
+            by.adopt(task)
+
+    def start_again(self, lost: Task) -> None:
+        """What it had taken over has nobody to serve it: the processes that had it first begin again, too."""
+        for task in lost.serves or [lost]:
+            task.owner = task
+            task.start()
+            task.may_die = ""
+
     def start(self) -> None:
         for task in self.tasks:
+            task.owner, task.may_die = task, ""
             task.start()
 
     def stop(self) -> None:

@@ -77,7 +77,7 @@ class Run:
             self.deaths.append(what)
             task.note_end(now - 1)  # each second is looked at
             self.say(what + "; it is started again")
-            task.start()
+            self._machine.start_again(task)
 
     def _hang(self, what: str, since: float) -> None:
         silent = [name for name, tail in self._tails.items() if tail.last_step <= since]
@@ -152,7 +152,7 @@ class Run:
             tail = Tail(task.events_path)
             tail.look()
             ready = [event.when for event in tail.events if event.word == "READY"]
-            servers.append(returns.Server(task.name, task.ends, ready))
+            servers.append(returns.Server(task.name, task.ends, sorted([*ready, *task.taken])))
         return Case(servers, self._options.snapshots, self._injected, self._blind)
 
     def grown(self) -> list[dict]:
@@ -228,6 +228,7 @@ class Run:
             "restores": verdict.restores,
             "chief_joins": options.chief_joins,
             "snapshots": options.snapshots,
+            "on_loss": options.on_loss,
             "anew": verdict.anew,
             "errors": dict(verdict.errors),
             "hangs": self.hangs,
@@ -276,7 +277,13 @@ def main() -> int:
     parser.add_argument(
         "--snapshots", type=float, default=0, metavar="SECONDS", help="the servers keep snapshots at this interval"
     )
-    parser.add_argument("--servers", type=int, default=2)
+    parser.add_argument(
+        "--on-loss",
+        choices=("restart", "adopt"),
+        default="restart",
+        help="with --snapshots: what a killed or frozen server has served, the others take over",
+    )
+    parser.add_argument("--servers", type=int, help="default: 2; 3 if they adopt")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--replay", type=int, default=0, help="run only the fault with this number")
     parser.add_argument("--out", type=pathlib.Path, help="folder for the report and the logs; default: a new folder")
@@ -287,6 +294,12 @@ def main() -> int:
     if options.seed is None:
         options.seed = random.SystemRandom().randrange(1 << 20)
         sys.argv += ["--seed", str(options.seed)]
+    adopts = options.on_loss == "adopt"
+    if adopts and not options.snapshots:
+        parser.error("--on-loss adopt needs --snapshots: there would be nothing to take over")
+    if adopts and options.protocol == "grpc":
+        parser.error("--on-loss adopt: servers of stock grpc take no orders")
+    options.servers = options.servers or (3 if adopts else 2)
     apart = machines.enter()
     folder = options.out.resolve() if options.out else pathlib.Path(tempfile.mkdtemp(prefix="fusewire-soak-"))
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)
@@ -295,6 +308,8 @@ def main() -> int:
         machine.variables["FUSEWIRE_CHIEF_JOINS"] = "1"
     if options.snapshots:
         machine.keep_snapshots(options.snapshots)
+    if adopts:
+        machine.adopt()
     run = Run(options, machine)
     try:
         run.go()

@@ -18,6 +18,7 @@ from fusewire.tf import config, protocol
 
 SECRET_BYTES = 32
 PORT_MAX = 65535
+ADVERTISE = "FUSEWIRE_ADVERTISE"
 RECOVERY_S = "120"  # while a parameter server starts and reads its snapshot, steps wait
 # A name must not begin with a dash: ssh would take it for an option.
 HOST = re.compile(
@@ -321,6 +322,29 @@ def expanded(cluster: dict[str, Any], ps: int) -> dict[str, Any]:
             "own on. Fix: leave room between the ports of the tasks of a host"
         )
     return {**cluster, "ps": found}
+
+
+def added_share(index: int, ps: int) -> range:
+    """The parameter servers that a process takes over which has been added to those of TF_CONFIG: it is the last of
+    `index` + 1 then. ValueError."""
+    if index >= ps:
+        raise ValueError(
+            f"ps:{index} in TF_CONFIG, with {ps} parameter servers: a process serves one or more of them. Fix: no more "
+            f"than {ps} processes, or a model with more parameter servers (--ps)"
+        )
+    return range(index, ps, index + 1)
+
+
+def with_own(
+    addresses: Sequence[str], served: Sequence[int], given: Sequence[str], environment: Mapping[str, str]
+) -> list[str]:
+    """The parameter servers' addresses as an added process has them: its own tasks follow each other at this host, from
+    the port on that the given processes begin with. The others find them as they find each task that has moved."""
+    _, _, domain = str(given[0]).rpartition(":")[0].partition(".")
+    port = int(str(given[0]).rpartition(":")[2])
+    own = environment.get(ADVERTISE) or ".".join(part for part in (socket.gethostname(), domain) if part)
+    placed = {index: f"{own}:{port + number}" for number, index in enumerate(served)}
+    return [placed.get(index, address) for index, address in enumerate(addresses)]
 
 
 # ---- hosts, and which tasks go where ----

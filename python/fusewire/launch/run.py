@@ -25,6 +25,7 @@ from fusewire.launch.plan import (
     Ranks,
     Shape,
     Snapshots,
+    added_share,
     addresses_of,
     expanded,
     free_ports,
@@ -34,6 +35,7 @@ from fusewire.launch.plan import (
     passed_on,
     tasks_of_process,
     variables,
+    with_own,
 )
 from fusewire.launch.processes import GRACE_S, INTERRUPTED, NOT_STARTED, Command, command_of
 from fusewire.launch.scaling import Scaling
@@ -528,12 +530,21 @@ def host_by_tf_config(environment: dict[str, str], options: argparse.Namespace) 
             f"--ps-processes {options.ps_processes}: TF_CONFIG has {len(given)} processes for parameter servers. Fix: "
             "leave it out"
         )
-    if ps == len(given):
+    index = int(config["task"]["index"])
+    is_server = config["task"]["type"] == "ps"
+    is_added = is_server and index >= len(given)
+    if ps == len(given) and not is_added:
         return
     check_hosting(f"--ps {ps}", options.protocol or config.get("rpc_layer"), options.env)
-    environment["TF_CONFIG"] = json.dumps({**config, "cluster": expanded(config["cluster"], ps)})
-    served = range(int(config["task"]["index"]), ps, len(given))
-    environment[settings.TASKS] = tasks_of_process(served) if config["task"]["type"] == "ps" else ""
+    cluster = expanded(config["cluster"], ps)
+    if is_added:
+        served = added_share(index, ps)
+        cluster = {**cluster, "ps": with_own(cluster["ps"], served, given, environment)}
+        environment.setdefault(settings.ON_SERVED, "move")
+    else:
+        served = range(index, ps, len(given))
+    environment["TF_CONFIG"] = json.dumps({**config, "cluster": cluster})
+    environment[settings.TASKS] = tasks_of_process(served) if is_server else ""
 
 
 def plan_inside(options: argparse.Namespace, size: int, kind: str) -> Plan:
