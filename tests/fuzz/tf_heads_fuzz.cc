@@ -238,6 +238,8 @@ void TryMoves(ConstBytes in) {
   (void)Taken(DecodeTakeTask(in, &task));
   TakenTask said;
   (void)Taken(DecodeTakenTask(&taken, &said));
+  ConstBytes fingerprint, request;
+  if (Taken(DecodePart(in, &fingerprint, &request))) CheckWithin(fingerprint, in);
   std::vector<KeptTensor> values, again;
   if (!Taken(DecodeKeptTensors(in, &values))) return;
   for (const KeptTensor& value : values) {

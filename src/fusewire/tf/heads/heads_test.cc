@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Tests: heads/calls.cc, heads/receives.cc. What honest peers say, cut off at each byte; the fuzz target tf_heads has
-// the rest.
+// Tests: heads/calls.cc, heads/moves.cc, heads/receives.cc. What honest peers say, cut off at each byte; the fuzz
+// target tf_heads has the rest.
 #include <functional>
 #include <string>
 #include <vector>
@@ -112,6 +112,9 @@ TEST(Heads, WhatServersSayWhileATaskMovesIsReadAsItIsWritten) {
     HandOver asked;
     return DecodeHandOver(in, &asked).ok() && asked.taker == 7 && asked.want == MoveWant::kRound;
   });
+  ConstBytes fingerprint, request;
+  EXPECT_TRUE(DecodePart(EncodePart("abc", "a graph"), &fingerprint, &request).ok());
+  EXPECT_FALSE(DecodePart(ConstBytes("\5abc", 4), &fingerprint, &request).ok());
   std::string answer;
   AppendHandedOver({MoveSaid::kEnd, 300}, &answer);
   ExpectWhole(answer, [](ConstBytes in) {

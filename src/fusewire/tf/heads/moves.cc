@@ -8,8 +8,8 @@
 namespace fusewire::tf {
 namespace {
 
-constexpr size_t kMovedTextBytesMax = 1024;   // a name
-constexpr size_t kMovedValueBytesMin = 12;    // in an encoding
+constexpr size_t kMovedTextBytesMax = 1024;  // a name
+constexpr size_t kMovedValueBytesMin = 12;   // in an encoding
 constexpr uint64_t kPauseMsMax = 3600 * 1000;
 
 }  // namespace
@@ -45,6 +45,19 @@ Status DecodeHandedOver(VarReader* reader, HandedOver* answer) {
     return Status::Corrupt("who hands a task over says " + std::to_string(said) + ", which is nothing");
   answer->said = static_cast<MoveSaid>(said);
   return Status::Ok();
+}
+
+std::string EncodePart(const std::string& fingerprint, const std::string& request) {
+  std::string out;
+  AppendText(&out, fingerprint);
+  return out + request;
+}
+
+Status DecodePart(ConstBytes in, ConstBytes* fingerprint, ConstBytes* request) {
+  VarReader reader(in);
+  *fingerprint = reader.Text();
+  *request = reader.left();
+  return reader.ok() ? Status::Ok() : Status::Corrupt("a part of a graph is cut off");
 }
 
 std::string EncodeKeptTensors(const std::vector<KeptTensor>& values) {

@@ -1,9 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What two servers say while a task moves from one to the other, as plain values. The new one asks, the old one answers:
-// it begins; it gets rounds of frames (heads/snapshots.h), first all that the task holds, then what was written since;
-// the old one closes, and gives the last round, with what belongs to steps under way. Who has the task then, the
-// snapshot folder says (snapshot/ownership.h).
-// Home: none, pure functions. Owns: plain values. Fails: with what is wrong.
+// What two servers say while a task moves from one to the other, as plain values. The new one asks, and the old one
+// answers: it begins; it gets rounds of frames (heads/snapshots.h), first all that the task holds, then what was
+// written since; the old one closes, and gives the last round, with what belongs to steps under way. Who has the task
+// then, the snapshot folder says (snapshot/ownership.h). Home: none, pure functions. Owns: plain values. Fails: with
+// what is wrong.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace fusewire::tf {
 // ---- a task is handed over (kHandOver) ----
 //   request := taker:u64 want:u8
 //   answer  := status [said:u8 bytes:varint]     and in the body:
-//     kBegun    a manifest without files, and the parts: (fingerprint:text RegisterGraphRequest) in a segment each
+//     kBegun    a manifest without files, and the parts, in a segment each
 //     kFrames   frames; the round goes on
 //     kEnd      the last frames of the round, and in `bytes` how many it had
 //     kClosed   a manifest without files, with the answers that workers may not have; the values of steps; and the last
@@ -42,6 +42,10 @@ struct HandedOver {
 void AppendHandedOver(const HandedOver& answer, std::string* out);
 // Behind the status.
 Status DecodeHandedOver(VarReader* reader, HandedOver* answer);
+
+// part := fingerprint:text RegisterGraphRequest
+std::string EncodePart(const std::string& fingerprint, const std::string& request);
+Status DecodePart(ConstBytes in, ConstBytes* fingerprint, ConstBytes* request);
 
 // values := count:varint (session:text step:u64 number:varint takers:varint tensor:text)*     each a TensorProto
 struct KeptTensor {

@@ -279,6 +279,7 @@ void Peer::AwaitReturn(const SidePtr& side, int64_t deadline_ns) {
       peer->Answered(side, TfStatus(), /*has_plugin=*/true, words, deadline_ns);
     };
     awaited->scout = Seek(kReturnPauseUs, options_.other, std::move(found));
+    AwaitAtPlace(awaited);
   }
   AwaitOverGrpc(awaited);
 }
@@ -302,6 +303,26 @@ void Peer::AwaitOverGrpc(const ReturnPtr& awaited) {
                                           });
 }
 
+void Peer::AwaitAtPlace(const ReturnPtr& awaited) {
+  Whereabout place;
+  PortWords words;
+  if (awaited->is_over() || !options_.known->Find(ShortTask(options_.target), &place) || !words.PointTo(place)) return;
+  // shared_ptr: the answer may come after the wait for it.
+  auto told = std::make_shared<Whereabouts>();
+  auto asked = [peer = shared_from_this(), awaited, place, words, told] {
+    Whereabout said;
+    const bool has_it = told->Find(place.task, &said) && said.incarnation == place.incarnation;
+    if (has_it && !awaited->is_over() && awaited->Stop()) {
+      awaited->options->StartCancel();
+      peer->Answered(awaited->side, TfStatus(), /*has_plugin=*/true, words, awaited->deadline_ns);
+    } else if (awaited->is_early()) {
+      tensorflow::Env::Default()->SchedClosureAfter(kReturnPauseUs, [peer, awaited] { peer->AwaitAtPlace(awaited); });
+    }
+  };
+  // Off the reactor: it may send over gRPC.
+  Exchange(MakeChannel(words), told, [asked] { tensorflow::Env::Default()->SchedClosure(asked); });
+}
+
 void Peer::AwaitSoon(const ReturnPtr& awaited) {
   const int64_t pause_us = std::min(kReturnPauseUs, kFirstPauseUs << std::min(awaited->attempts++, 16));
   tensorflow::Env::Default()->SchedClosureAfter(pause_us,
@@ -318,7 +339,6 @@ ScoutPtr Peer::Seek(int64_t every_us, std::function<ChannelPtr(uint64_t turn)> o
   {
     MutexLock lock(mutex_);
     scout.after_epoch = last_.epoch;
-    scout.again_ns = std::max<int64_t>(again_ns_, 1);
   }
   auto begun = std::make_shared<Scout>(std::move(scout));
   begun->Begin();
@@ -330,9 +350,7 @@ bool Peer::IsFoundElsewhere(PortWords* words) {
   if (options_.known == nullptr || !options_.known->Find(ShortTask(options_.target), &found)) return false;
   {
     MutexLock lock(mutex_);
-    const int64_t now_ns = Clock::Real()->NowNs();
-    if (found.epoch < last_.epoch || (found.epoch == last_.epoch && now_ns < again_ns_)) return false;
-    again_ns_ = AddNs(now_ns, kReturnPauseUs * 1000);
+    if (found.epoch <= last_.epoch) return false;
   }
   return words->PointTo(found);
 }

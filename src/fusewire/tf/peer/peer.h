@@ -121,11 +121,13 @@ class Peer : public std::enable_shared_from_this<Peer> {
   void AwaitReturn(const SidePtr& side, int64_t deadline_ns);
   void AwaitOverGrpc(const ReturnPtr& awaited);
   void AwaitSoon(const ReturnPtr& awaited);
+  // Asks the process that was the last to have the task, and is not where the cluster says: its connection may be lost.
+  void AwaitAtPlace(const ReturnPtr& awaited);
   // `awaited` null: the answer counts, whatever it is.
   void Ask(const SidePtr& side, const ReturnPtr& awaited);
   // What a task says of itself, with what others say of it: the later epoch counts. Fails if that one is lost.
   TfStatus Compare(PortWords* words);
-  // Others have said it. False: nothing later than what was found here before, which is tried again now and then.
+  // Others have said it. False: nothing later than what was found here before.
   bool IsFoundElsewhere(PortWords* words);
   // `deadline_ns`: until then it is looked for again, if it has moved on meanwhile.
   void Answered(const SidePtr& side, const TfStatus& status, bool has_plugin, PortWords words, int64_t deadline_ns);
@@ -150,7 +152,6 @@ class Peer : public std::enable_shared_from_this<Peer> {
   std::vector<Routed> waiting_ FUSEWIRE_GUARDED_BY(mutex_);
   std::map<std::string, SidePtr> sides_ FUSEWIRE_GUARDED_BY(mutex_);  // of the sessions
   DataPort last_ FUSEWIRE_GUARDED_BY(mutex_);                         // that it has announced
-  int64_t again_ns_ FUSEWIRE_GUARDED_BY(mutex_) = 0;  // from then on, its last place elsewhere is tried again
   // shared_ptr: it is told while the peer may go.
   const std::shared_ptr<Retelling> retelling_ = std::make_shared<Retelling>();
 };

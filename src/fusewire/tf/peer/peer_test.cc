@@ -578,10 +578,12 @@ TEST_F(SuccessorTest, OneThatIsNotWhereOthersSaidIsLookedForUntilItIsFound) {
 TEST_F(SuccessorTest, OneWhoseConnectionIsLostIsFoundAgainWhereItWas) {
   Routing first, second;
   known_->Learn(Taken(server_.address().ToString(), 2));
+  server_.known->Learn(Taken(server_.address().ToString(), 2));
   Route(&first);
   ASSERT_TRUE(first.end.Await(1));
   ASSERT_NE(first.channel, nullptr) << first.status;
   first.channel->ReportStatus(Status::Unavailable("it was reset"));
+  EXPECT_FALSE(first.channel->alive());
   Route(&second);
   ASSERT_TRUE(second.end.Await(1));
   ASSERT_NE(second.channel, nullptr) << second.status;

@@ -127,9 +127,7 @@ rpc::Method ExchangeMethod(WhereaboutsPtr known) {
 
 bool Scout::HasFound() {
   Whereabout found;
-  if (!options_.known->Find(options_.task, &found) || found.epoch < options_.after_epoch) return false;
-  const bool may_be_again = options_.again_ns != 0 && Clock::Real()->NowNs() >= options_.again_ns;
-  if (found.epoch == options_.after_epoch && !may_be_again) return false;
+  if (!options_.known->Find(options_.task, &found) || found.epoch <= options_.after_epoch) return false;
   // Off the reactor: who has waited for it may send over gRPC.
   if (Stop()) tensorflow::Env::Default()->SchedClosure([self = shared_from_this()] { self->options_.found(); });
   return true;

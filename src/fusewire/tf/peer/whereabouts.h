@@ -50,7 +50,6 @@ class Scout : public std::enable_shared_from_this<Scout> {
   struct Options {
     std::string task;          // "ps:3"
     uint64_t after_epoch = 0;  // the one that was lost
-    int64_t again_ns = 0;      // from then on, that one counts too; 0: never
     int64_t every_us = 0;
     WhereaboutsPtr known;
     std::function<ChannelPtr(uint64_t turn)> other;  // whom to ask next; null: nobody

@@ -2,7 +2,6 @@
 #include "fusewire/tf/server/drain.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,12 +9,13 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
-#include <thread>
 #include <utility>
 
+#include <tensorflow/core/platform/env.h>
 #include "fusewire/base/clock.h"
 #include "fusewire/base/log.h"
 #include "fusewire/base/mutex.h"
+#include "fusewire/base/random.h"
 
 namespace fusewire::tf {
 namespace {
@@ -40,13 +40,13 @@ bool DrainWithin(int64_t limit_ns, std::function<TfStatus()> drain, TfStatus* dr
     TfStatus status FUSEWIRE_GUARDED_BY(mutex);
   };
   auto ending = std::make_shared<Ending>();  // shared_ptr: it may end after the limit
-  std::thread([ending, drain = std::move(drain)] {
+  tensorflow::Env::Default()->SchedClosure([ending, drain = std::move(drain)] {
     TfStatus status = drain();
     MutexLock lock(ending->mutex);
     ending->status = std::move(status);
     ending->has_ended = true;
     ending->ended.NotifyAll();
-  }).detach();
+  });
   const int64_t until_ns = AddNs(Clock::Real()->NowNs(), limit_ns);
   MutexLock lock(ending->mutex);
   while (!ending->has_ended && ending->ended.WaitUntil(ending->mutex, until_ns)) {
@@ -56,7 +56,6 @@ bool DrainWithin(int64_t limit_ns, std::function<TfStatus()> drain, TfStatus* dr
 }
 
 void Await(int end, int64_t limit_ns, const std::function<TfStatus()>& drain) {
-  pthread_setname_np(pthread_self(), "fusewire/drain");
   char byte = 0;
   while (read(end, &byte, 1) != 1) {
     if (errno != EINTR) return;
@@ -78,6 +77,11 @@ void Await(int end, int64_t limit_ns, const std::function<TfStatus()>& drain) {
 
 }  // namespace
 
+uint64_t ProcessId() {
+  static const uint64_t id = SystemRandom64() | 1;
+  return id;
+}
+
 bool IsDraining() { return drains > 0; }
 
 Draining::Draining() { ++drains; }
@@ -92,7 +96,8 @@ void DrainBeforeTheEnd(int64_t limit_ns, std::function<TfStatus()> drain) {
     return;
   }
   term_pipe = ends[1];
-  std::thread([end = ends[0], limit_ns, drain = std::move(drain)] { Await(end, limit_ns, drain); }).detach();
+  tensorflow::Env::Default()->SchedClosure(
+      [end = ends[0], limit_ns, drain = std::move(drain)] { Await(end, limit_ns, drain); });
   struct sigaction action = {};
   action.sa_handler = OnTerm;
   action.sa_flags = SA_RESTART;

@@ -12,6 +12,7 @@
 #include "fusewire/base/log.h"
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/status.h"
+#include "fusewire/tf/server/drain.h"
 #include "fusewire/tf/server/orders.h"
 #include "fusewire/tf/server/server.h"
 
@@ -48,6 +49,20 @@ std::vector<Server*> ServersHere() {
   MutexLock lock(served.mutex);
   for (const auto& one : served.by_name) servers.push_back(one.second);
   return servers;
+}
+
+TfStatus DrainServers(int64_t pause_ms_max, std::string* done) {
+  const Draining draining;
+  std::string failed;
+  for (Server* server : ServersHere()) {
+    std::string said;
+    const TfStatus given = server->GiveAwayTask(pause_ms_max, &said);
+    if (given.ok()) absl::StrAppend(done, done->empty() ? "" : "; ", said);
+    if (!given.ok()) absl::StrAppend(&failed, failed.empty() ? "" : "; ", given.message());
+  }
+  if (!failed.empty()) return absl::FailedPreconditionError(failed);
+  if (done->empty()) *done = "this process serves no task";
+  return TfStatus();
 }
 
 TfStatus Hosting::Begin(const std::string& name, Server* server) {

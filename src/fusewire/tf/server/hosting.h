@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ class Server;
 void KeepServer(Server* server);
 // The servers of this process that serve a task. They live as long as it.
 std::vector<Server*> ServersHere();
+// A thread that may wait. Moves all their tasks to other processes. Fails with those that stay.
+TfStatus DrainServers(int64_t pause_ms_max, std::string* done);
 
 // A server's place in its process, beside the other tasks there.
 class Hosting {

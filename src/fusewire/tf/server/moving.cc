@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/server/moving.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -8,17 +9,18 @@
 #include <tensorflow/core/platform/env.h>
 
 #include "fusewire/base/clock.h"
-#include "fusewire/base/random.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/peer/marks.h"
+#include "fusewire/tf/server/drain.h"
+#include "fusewire/tf/server/orders.h"
 
 namespace fusewire::tf {
 namespace {
 
-constexpr int64_t kPieceNs = 10 * kSecondNs;    // for one piece of a round
-constexpr int64_t kCountNs = 2 * kSecondNs;     // to say how many tasks it has
-constexpr int64_t kTakeNs = 600 * kSecondNs;    // to take one: its state is copied meanwhile
-constexpr size_t kTakersMax = 4096;             // of one process's siblings
+constexpr int64_t kPieceNs = 10 * kSecondNs;  // for one piece of a round
+constexpr int64_t kCountNs = 2 * kSecondNs;   // to say how many tasks it has
+constexpr int64_t kTakeNs = 600 * kSecondNs;  // to take one: its state is copied meanwhile
+constexpr size_t kTakersMax = 4096;           // of one process's siblings
 
 // Asks, and waits. The answer's content follows its status.
 TfStatus AskOver(const ChannelPtr& channel, uint16_t method, const std::string& request, int64_t timeout_ns,
@@ -71,44 +73,51 @@ std::unique_ptr<Predecessor> ReachPredecessor(task::Task& own, const Owner& owne
   return std::make_unique<RemotePredecessor>(Channel::Make(own, std::move(options)), taker);
 }
 
-rpc::Method HandOverMethod(Snapshots* snapshots) {
+rpc::Method HandOverMethod(Departures* departures) {
   return {kHandOver, "HandOver",
-          [snapshots](const rpc::Request& request, rpc::Reply reply) {
+          [departures](const rpc::Request& request, rpc::Reply reply) {
             GlobalCounters().Add(&Counters::calls_in);
             HandOver asked;
             Status read = DecodeHandOver(request.head, &asked);
             if (!read.ok()) return reply.Send(std::move(read));
             // shared_ptr: std::function wants copies.
             auto kept = std::make_shared<rpc::Reply>(std::move(reply));
-            snapshots->OnHandOver(asked, [kept](const TfStatus& status, const HandedOver& said,
-                                              std::vector<std::string> pieces) {
-              std::string head;
-              Buffers body;
-              AppendTfStatus(status, &head);
-              if (status.ok()) AppendHandedOver(said, &head);
-              for (std::string& piece : pieces) body.push_back(BufferOf(std::move(piece)));
-              kept->Send(Status::Ok(), head, std::move(body));
-            });
+            departures->OnHandOver(
+                asked, [kept](const TfStatus& status, const HandedOver& said, std::vector<std::string> pieces) {
+                  std::string head;
+                  Buffers body;
+                  AppendTfStatus(status, &head);
+                  if (status.ok()) AppendHandedOver(said, &head);
+                  for (std::string& piece : pieces) body.push_back(BufferOf(std::move(piece)));
+                  kept->Send(Status::Ok(), head, std::move(body));
+                });
           },
           nullptr};
 }
 
-uint64_t ProcessId() {
-  static const uint64_t id = SystemRandom64() | 1;
-  return id;
-}
-
-rpc::Method TakeTaskMethod(std::function<TfStatus(const TakeTask& asked, TakenTask* answer)> take) {
+rpc::Method TakeTaskMethod(const tensorflow::ServerDef& def, TakeHere take, std::function<size_t()> tasks) {
+  auto obey = [def, take = std::move(take), tasks = std::move(tasks)](const TakeTask& asked, TakenTask* answer) {
+    if (!asked.task.empty()) {
+      Result<std::vector<int>> index = ReadTasks(asked.task, def, "the task");
+      if (!index.ok() || index.value().size() != 1)
+        return TfStatus(absl::InvalidArgumentError(absl::StrCat("it can't take ", asked.task)));
+      const int64_t pause_ms = static_cast<int64_t>(std::max<uint64_t>(asked.pause_ms_max, 1));
+      TF_RETURN_IF_ERROR(take(index.value()[0], pause_ms, &answer->said));
+    }
+    answer->process = ProcessId();
+    answer->tasks = tasks();
+    return TfStatus();
+  };
   return {kTakeTask, "TakeTask",
-          [take = std::move(take)](const rpc::Request& request, rpc::Reply reply) {
+          [obey](const rpc::Request& request, rpc::Reply reply) {
             GlobalCounters().Add(&Counters::calls_in);
             TakeTask asked;
             Status read = DecodeTakeTask(request.head, &asked);
             if (!read.ok()) return reply.Send(std::move(read));
             auto kept = std::make_shared<rpc::Reply>(std::move(reply));  // as above
-            tensorflow::Env::Default()->SchedClosure([take, asked, kept] {
+            tensorflow::Env::Default()->SchedClosure([obey, asked, kept] {
               TakenTask answer;
-              const TfStatus status = take(asked, &answer);
+              const TfStatus status = obey(asked, &answer);
               std::string head;
               AppendTfStatus(status, &head);
               if (status.ok()) AppendTakenTask(answer, &head);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include <tensorflow/core/protobuf/tensorflow_server.pb.h>
 #include "fusewire/rpc/rpc.h"
 #include "fusewire/task/task.h"
 #include "fusewire/tf/bridge/compat.h"
@@ -19,19 +20,18 @@
 #include "fusewire/tf/peer/channel.h"
 #include "fusewire/tf/receive/step_context.h"
 #include "fusewire/tf/snapshot/departure.h"
-#include "fusewire/tf/snapshot/snapshots.h"
 
 namespace fusewire::tf {
 
 // The server that serves the task, over the data port that its owner file names. `own` outlives it.
 std::unique_ptr<Predecessor> ReachPredecessor(task::Task& own, const Owner& owner, uint64_t taker);
-// The called side. The snapshots outlive it.
-rpc::Method HandOverMethod(Snapshots* snapshots);
+// The called side. The departures outlive it.
+rpc::Method HandOverMethod(Departures* departures);
 
-// The same number in all servers of this process.
-uint64_t ProcessId();
-// A server is asked to take a task: `take` is called on a thread that may wait.
-rpc::Method TakeTaskMethod(std::function<TfStatus(const TakeTask& asked, TakenTask* answer)> take);
+// A server is asked to take a task of its cluster, by index: `take` is called on a thread that may wait.
+using TakeHere = std::function<TfStatus(int task_index, int64_t pause_ms_max, std::string* said)>;
+// `tasks`: how many the process serves.
+rpc::Method TakeTaskMethod(const tensorflow::ServerDef& def, TakeHere take, std::function<size_t()> tasks);
 // A thread that may wait. Asks the process of one of these to take the task: another process than this one, and of
 // those the one with the fewest tasks. What was done, in words.
 TfStatus GiveAway(const std::string& task, uint64_t pause_ms_max, const std::vector<Ways>& siblings, std::string* said);

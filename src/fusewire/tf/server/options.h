@@ -8,8 +8,8 @@
 #include <map>
 #include <string>
 
-#include "fusewire/base/status.h"
 #include "fusewire/base/clock.h"
+#include "fusewire/base/status.h"
 #include "fusewire/observe/watch.h"
 #include "fusewire/pipe/options.h"
 #include "fusewire/reactor/reactor.h"

@@ -88,7 +88,8 @@ TfStatus Obey(const std::string& words, const tensorflow::ServerDef& def, const 
   const bool adopts = parts.size() == 2 && parts[0] == "adopt", moves = parts.size() == 3 && parts[0] == "move";
   const bool drains = parts.size() == 2 && parts[0] == "drain";
   if (!adopts && !moves && !drains)
-    return Refused(words, "it is no order; next: write adopt JOB:INDEX, move JOB:INDEX MILLISECONDS or drain MILLISECONDS");
+    return Refused(words,
+                   "it is no order; next: write adopt JOB:INDEX, move JOB:INDEX MILLISECONDS or drain MILLISECONDS");
   int pause_ms = 0;
   if (!adopts && (!absl::SimpleAtoi(parts.back(), &pause_ms) || pause_ms < 0))
     return Refused(words, "it does not end with the milliseconds for which steps may stand still");

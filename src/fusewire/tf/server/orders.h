@@ -31,6 +31,7 @@ struct Obedience {
   std::function<TfStatus(int index, int64_t pause_ms_max, std::string* done)> move;
   std::function<TfStatus(int64_t pause_ms_max, std::string* done)> drain;
 };
-TfStatus Obey(const std::string& words, const tensorflow::ServerDef& def, const Obedience& obedience, std::string* done);
+TfStatus Obey(const std::string& words, const tensorflow::ServerDef& def, const Obedience& obedience,
+              std::string* done);
 
 }  // namespace fusewire::tf

@@ -171,7 +171,15 @@ class RemoteWorker::Greeting : public std::enable_shared_from_this<Greeting> {
       self->options_.StartCancel();
       self->Greet(absl::UnavailableError(absl::StrCat(self->ways_.side->target(), " is not where others say")));
     };
-    Ask(ways_.peer->Seek(kGreetingPauseUs, std::move(other), std::move(found)));
+    const ScoutPtr scout = ways_.peer->Seek(kGreetingPauseUs, std::move(other), std::move(found));
+    Ask(scout);
+    if (ways_.peer->epoch() == 0) return;
+    // Known already, and perhaps not where the cluster says.
+    RouteControl(ways_, [self = shared_from_this(), scout](const ChannelPtr& channel) {
+      if (channel == nullptr || !scout->Stop()) return;
+      self->options_.StartCancel();
+      self->GreetOver(channel);
+    });
   }
 
  private:

@@ -23,6 +23,7 @@
 #include "fusewire/tf/server/moving.h"
 #include "fusewire/tf/server/orders.h"
 #include "fusewire/tf/server/session.h"
+#include "fusewire/tf/state/devices.h"
 #include "fusewire/transport/transport.h"
 #include "fusewire/transport/transports.h"
 
@@ -123,6 +124,45 @@ std::map<std::string, std::string> MembersOf(const tensorflow::ClusterDef& clust
   return members;
 }
 
+// The first server's settings count: a process has one status port.
+void StartWatchOf(const ServerSettings& settings) {
+  const Status failed =
+      observe::StartWatch(settings.status, settings.pipe.secret, settings.runtime_folder, ReadNumbers);
+  const uint16_t port = observe::Watch::Get()->port();
+  if (!failed.ok() && port == 0) {
+    FUSEWIRE_LOG(kWarn,
+                 "there is no status port: %s; FUSEWIRE_STATUS names another, or off; see: fusewire explain "
+                 "seeing#the-status-port",
+                 failed.ToString().c_str());
+  } else if (!failed.ok()) {
+    FUSEWIRE_LOG(kInfo, "`fusewire top` does not find this process by itself, only by its port %u: %s", port,
+                 failed.ToString().c_str());
+  }
+}
+
+// Called while a graph is made: a task that does not answer in time counts as capable, and the step reports the error.
+bool Reaches(const Ways& ways) {
+  // shared_ptr: the answer may come after the wait for it.
+  struct Answer {
+    Mutex mutex;
+    CondVar come;
+    bool has_come FUSEWIRE_GUARDED_BY(mutex) = false;
+    bool is_grpc_only FUSEWIRE_GUARDED_BY(mutex) = false;
+  };
+  auto answer = std::make_shared<Answer>();
+  ways.peer->Route(ways.side, [answer](const TfStatus& status, const ChannelPtr& channel) {
+    MutexLock lock(answer->mutex);
+    answer->has_come = true;
+    answer->is_grpc_only = status.ok() && channel == nullptr;
+    answer->come.NotifyAll();
+  });
+  MutexLock lock(answer->mutex);
+  const int64_t deadline_ns = AddNs(Clock::Real()->NowNs(), kReachNs);
+  while (!answer->has_come && answer->come.WaitUntil(answer->mutex, deadline_ns)) {
+  }
+  return !answer->is_grpc_only;
+}
+
 // All caches of a server are ours.
 const ClusterPtr& ClusterOf(tensorflow::WorkerCacheInterface* cache) {
   return static_cast<WorkerCache*>(cache)->cluster();
@@ -210,9 +250,11 @@ TfStatus Server::Start() {
   TF_RETURN_IF_ERROR(hosting_.Start());
   TF_RETURN_IF_ERROR(GrpcServer::Start());
   if (service_ == nullptr || !hosting_.IsFirstStart()) return TfStatus();
-  ShowTask();
+  if (observe::Watch* watch = observe::Watch::Get()) {
+    watch->AddTask({ShortTask(own_task()), protocol_, service_->port(), MembersOf(server_def().cluster())});
+  }
   if (snapshots_ == nullptr) return TfStatus();
-  if (snapshots_->is_arriving()) return Arrive();
+  if ((snapshots_->arrival() != nullptr)) return Arrive();
   Hold();
   return TfStatus();
 }
@@ -224,8 +266,8 @@ void Server::Hold() {
   hooks.yield = [this](const Owner& successor, bool has_moved) {
     // It is the same state there.
     if (has_moved) {
-      succession_.known()->Learn({ShortTask(own_task()), successor.address, successor.holder, snapshots_->state(),
-                                  successor.epoch});
+      succession_.known()->Learn({ShortTask(own_task()), successor.address, successor.holder,
+                                  StateOf(*snapshots_->devices()), successor.epoch});
     }
     Yield(successor.epoch, has_moved);
   };
@@ -238,7 +280,7 @@ void Server::Hold() {
   if (settings_.drain_ns > 0) {
     DrainBeforeTheEnd(settings_.drain_ns, [] {
       std::string done;
-      return DrainAll(kDrainPauseMs, &done);
+      return DrainServers(kDrainPauseMs, &done);
     });
   }
   hooks.open = [this, &star](uint64_t epoch) {
@@ -250,12 +292,13 @@ void Server::Hold() {
 }
 
 void Server::SayWhere(uint64_t epoch) {
-  succession_.Serve({ShortTask(own_task()), DataAddress(), settings_.pipe.incarnation, snapshots_->state(), epoch});
+  succession_.Serve(
+      {ShortTask(own_task()), DataAddress(), settings_.pipe.incarnation, StateOf(*snapshots_->devices()), epoch});
   AnnouncePort();
 }
 
 TfStatus Server::Arrive() {
-  service_->star().MakeAhead(snapshots_->parts());
+  service_->star().MakeAhead(snapshots_->arrival()->parts());
   const std::vector<Ways> siblings = FindSiblings(cluster(), *directory_, own_task());
   succession_.Tell(siblings);  // so that there are connections later
   std::string values;
@@ -268,7 +311,10 @@ TfStatus Server::Arrive() {
   worker_->Unfence();
   SayWhere(snapshots_->owner().epoch);
   Hold();
-  succession_.SetSaid(snapshots_->SayTaken());
+  const std::string said = snapshots_->arrival()->SayDone();
+  FUSEWIRE_LOG(kInfo, "%s: it has moved here, epoch %llu: %s", ShortTask(own_task()).c_str(),
+               static_cast<unsigned long long>(snapshots_->owner().epoch), said.c_str());
+  succession_.SetSaid(said);
   return TfStatus();
 }
 
@@ -283,25 +329,15 @@ TfStatus Server::TakeHere(int task_index, int64_t pause_ms_max, std::string* sai
   return TfStatus();
 }
 
-TfStatus Server::DrainAll(int64_t pause_ms_max, std::string* done) {
-  const Draining draining;
-  std::string failed;
-  for (Server* server : ServersHere()) {
-    const std::string task = ShortTask(server->own_task());
-    std::string said;
-    TfStatus given = absl::FailedPreconditionError(absl::StrCat(task, " keeps no snapshots, and can't move"));
-    if (server->succession_.place().epoch != 0) {
-      given = GiveAway(task, static_cast<uint64_t>(pause_ms_max),
-                       FindSiblings(server->cluster(), *server->directory_, server->own_task()), &said);
-    }
-    // The answer may be lost with the connections of the old server.
-    if (!given.ok() && server->succession_.AwaitSuccessor(&said)) given = TfStatus();
-    if (given.ok()) absl::StrAppend(done, done->empty() ? "" : "; ", said);
-    if (!given.ok()) absl::StrAppend(&failed, failed.empty() ? "" : "; ", given.message());
-  }
-  if (!failed.empty()) return absl::FailedPreconditionError(failed);
-  if (done->empty()) *done = "this process serves no task";
-  return TfStatus();
+TfStatus Server::GiveAwayTask(int64_t pause_ms_max, std::string* said) {
+  const std::string task = ShortTask(own_task());
+  if (succession_.place().epoch == 0)
+    return absl::FailedPreconditionError(absl::StrCat(task, " keeps no snapshots, and can't move"));
+  TfStatus given =
+      GiveAway(task, static_cast<uint64_t>(pause_ms_max), FindSiblings(cluster(), *directory_, own_task()), said);
+  // The answer may be lost with the connections of the old server.
+  if (!given.ok() && succession_.AwaitSuccessor(said)) given = TfStatus();
+  return given;
 }
 
 TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
@@ -310,6 +346,8 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
   settings_.pipe.incarnation = SystemRandom64() | 1;
   settings_.pipe.name = NameOf(server_def(), own_task(), settings_.pipe.incarnation);
   TF_RETURN_IF_ERROR(hosting_.Begin(settings_.pipe.name, this));
+  // Beside a server of the task that has been here before: peers would take one of the two for its next incarnation.
+  if (hosting_.is_guest()) absl::StrAppend(&settings_.pipe.name, " ", absl::Hex(settings_.pipe.incarnation));
   tensorflow::GrpcServerOptions grpc;
   grpc.local_device_mgr = options.local_device_mgr;
   grpc.rendezvous_mgr_func = [](const tensorflow::WorkerEnv* env) { return new RendezvousMgr(env); };
@@ -374,10 +412,23 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
     Yield(snapshots_->owner().epoch, /*has_moved=*/false);
     return TfStatus();
   }
-  StartWatch();
+  if (!settings_.status.is_off) {
+    StartWatchOf(settings_);
+    worker_->RecordSteps(observe::FindTag(observe::Kind::kStep, ShortTask(own_task()), "", "step"));
+  }
   // With polling, there are processors to spare.
   if (!settings_.pool.busy_poll) worker_env()->compute_pool = QuietPool(worker_env()->compute_pool->NumThreads());
-  CutGraphs();
+  // Sessions whose master is this task have their graphs cut.
+  auto reaches = [this](const std::string& task) {
+    Ways ways;
+    std::string address;
+    return FindTaskNow(task, &ways, &address).ok() && Reaches(ways);
+  };
+  StarHome home{StarModeOf(protocol_), protocol_, reaches};
+  if (home.mode != StarMode::kOff && !settings_.merge_parts) home.mode = StarMode::kFull;
+  for (tensorflow::Device* device : worker_env()->device_mgr->ListDevices()) {
+    if (home.mode != StarMode::kOff) RegisterHome(device->attributes().incarnation(), home);
+  }
   // With a limit on all operations, TensorFlow needs a second thread for each.
   if (server_def().default_session_config().operation_timeout_in_ms() == 0) OfferSessions(target(), master_env());
   return OpenDataPort();
@@ -442,7 +493,10 @@ TfStatus Server::OpenGroups() {
   options.own_task = own_task();
   options.host = transport::HostId();
   options.find = [this](const std::string& task, std::string* address, SidePtr* side) {
-    return FindGrpc(task, address, side);
+    Ways ways;
+    TfStatus found = FindTaskNow(task, &ways, address);
+    *side = ways.side;
+    return found;
   };
   Result<std::unique_ptr<CollectiveHome>> groups = CollectiveHome::Open(options, *data_task_);
   if (!groups.ok()) return Failed(groups.status());
@@ -504,13 +558,18 @@ void Server::AnswerInquiries() {
       obedience.move = [this](int index, int64_t pause_ms, std::string* said) {
         return TakeHere(index, std::max<int64_t>(pause_ms, 1), said);
       };
-      obedience.drain = DrainAll;
+      obedience.drain = DrainServers;
       return Obey(words, server_def(), obedience, done);
     };
   }
   options.serves = [] {
     std::vector<Inquiries::Served> served;
-    for (Server* server : ServersHere()) served.push_back(server->DescribeServed());
+    for (Server* server : ServersHere()) {
+      served.push_back({ShortTask(server->own_task()), server->succession_.place().epoch, 0, 0});
+      if (server->snapshots_ == nullptr) continue;
+      served.back().bytes = server->snapshots_->inventory().bytes();
+      served.back().busy_ns = server->snapshots_->inventory().busy_ns();
+    }
     return served;
   };
   options.cluster = [this] { return cluster(); };
@@ -520,22 +579,6 @@ void Server::AnswerInquiries() {
   };
   inquiries_ = std::make_unique<Inquiries>(std::move(options));
   worker_->SetInquiries(inquiries_.get());
-}
-
-Inquiries::Served Server::DescribeServed() {
-  Inquiries::Served served;
-  served.task = ShortTask(own_task());
-  served.epoch = succession_.place().epoch;
-  if (snapshots_ != nullptr) served.bytes = snapshots_->inventory().bytes();
-  if (snapshots_ != nullptr) served.busy_ns = snapshots_->inventory().busy_ns();
-  return served;
-}
-
-TfStatus Server::FindGrpc(const std::string& task, std::string* address, SidePtr* side) {
-  Ways ways;
-  TfStatus found = FindTaskNow(task, &ways, address);
-  *side = ways.side;
-  return found;
 }
 
 TfStatus Server::UpdateServerDef(const tensorflow::ServerDef& def) {
@@ -575,41 +618,6 @@ std::unique_ptr<tensorflow::CollectiveExecutorMgrInterface> Server::MakeCollecti
                                    groups_->Renew());
 }
 
-// Sessions whose master is this task have their graphs cut.
-void Server::CutGraphs() {
-  StarHome home{StarModeOf(protocol_), protocol_, [this](const std::string& task) { return Reaches(task); }};
-  if (home.mode == StarMode::kOff) return;
-  if (!settings_.merge_parts) home.mode = StarMode::kFull;
-  for (tensorflow::Device* device : worker_env()->device_mgr->ListDevices())
-    RegisterHome(device->attributes().incarnation(), home);
-}
-
-// Called while a graph is made: a task that does not answer in time counts as capable, and the step reports the error.
-bool Server::Reaches(const std::string& task) {
-  Ways ways;
-  std::string address;
-  if (!FindTaskNow(task, &ways, &address).ok()) return false;
-  // shared_ptr: the answer may come after the wait for it.
-  struct Answer {
-    Mutex mutex;
-    CondVar come;
-    bool has_come FUSEWIRE_GUARDED_BY(mutex) = false;
-    bool is_grpc_only FUSEWIRE_GUARDED_BY(mutex) = false;
-  };
-  auto answer = std::make_shared<Answer>();
-  ways.peer->Route(ways.side, [answer](const TfStatus& status, const ChannelPtr& channel) {
-    MutexLock lock(answer->mutex);
-    answer->has_come = true;
-    answer->is_grpc_only = status.ok() && channel == nullptr;
-    answer->come.NotifyAll();
-  });
-  MutexLock lock(answer->mutex);
-  const int64_t deadline_ns = AddNs(Clock::Real()->NowNs(), kReachNs);
-  while (!answer->has_come && answer->come.WaitUntil(answer->mutex, deadline_ns)) {
-  }
-  return !answer->is_grpc_only;
-}
-
 // Before the gRPC port answers, so that the data port is open at the first request for it.
 TfStatus Server::OpenDataPort() {
   uint16_t fixed = 0;
@@ -619,7 +627,15 @@ TfStatus Server::OpenDataPort() {
     if (mapped.ok()) fixed = mapped.value().port;
   }
   service_ = std::make_unique<Service>(worker_env(), worker_, succession_.known(), snapshots_.get());
-  Status opened = service_->Open(*data_task_, MoveMethods());
+  std::vector<rpc::Method> moves;
+  if (snapshots_ != nullptr) {
+    moves.push_back(HandOverMethod(&snapshots_->departures()));
+    auto take = [this](int index, int64_t pause_ms_max, std::string* said) {
+      return TakeHere(index, pause_ms_max, said);
+    };
+    moves.push_back(TakeTaskMethod(server_def(), take, [] { return ServersHere().size(); }));
+  }
+  Status opened = service_->Open(*data_task_, std::move(moves));
   if (opened.ok()) opened = data_task_->Listen({network_.listen_host, fixed}, network_.ports);
   if (!opened.ok() && fixed == 0 && network_.ports.max != 0) {
     opened =
@@ -628,7 +644,7 @@ TfStatus Server::OpenDataPort() {
   }
   if (!opened.ok()) return Failed(opened);
   worker_->SetStar(&service_->star());
-  if (snapshots_ != nullptr && snapshots_->is_arriving()) {
+  if (snapshots_ != nullptr && (snapshots_->arrival() != nullptr)) {
     worker_->Fence([](PortWords*) { return false; });  // until it has arrived
   } else if (snapshots_ != nullptr) {
     snapshots_->SetAddress(DataAddress());
@@ -642,25 +658,6 @@ TfStatus Server::OpenDataPort() {
   return TfStatus();
 }
 
-std::vector<rpc::Method> Server::MoveMethods() {
-  std::vector<rpc::Method> methods;
-  if (snapshots_ == nullptr) return methods;
-  methods.push_back(HandOverMethod(snapshots_.get()));
-  methods.push_back(TakeTaskMethod([this](const TakeTask& asked, TakenTask* answer) {
-    if (!asked.task.empty()) {
-      Result<std::vector<int>> index = ReadTasks(asked.task, server_def(), "the task");
-      if (!index.ok() || index.value().size() != 1)
-        return TfStatus(absl::InvalidArgumentError(absl::StrCat("it can't take ", asked.task)));
-      const int64_t pause_ms = static_cast<int64_t>(std::max<uint64_t>(asked.pause_ms_max, 1));
-      TF_RETURN_IF_ERROR(TakeHere(index.value()[0], pause_ms, &answer->said));
-    }
-    answer->process = ProcessId();
-    answer->tasks = ServersHere().size();
-    return TfStatus();
-  }));
-  return methods;
-}
-
 // As peers reach it.
 std::string Server::DataAddress() const {
   if (network_.advertise.port != 0) return network_.advertise.ToString();
@@ -670,35 +667,6 @@ std::string Server::DataAddress() const {
     address.host = own.ok() ? own.value().host : host_name();
   }
   return address.ToString();
-}
-
-// The first server's settings count: a process has one status port.
-void Server::StartWatch() {
-  if (settings_.status.is_off) return;
-  const Status failed =
-      observe::StartWatch(settings_.status, settings_.pipe.secret, settings_.runtime_folder, ReadNumbers);
-  const uint16_t port = observe::Watch::Get()->port();
-  if (!failed.ok() && port == 0) {
-    FUSEWIRE_LOG(kWarn,
-                 "there is no status port: %s; FUSEWIRE_STATUS names another, or off; see: fusewire explain "
-                 "seeing#the-status-port",
-                 failed.ToString().c_str());
-  } else if (!failed.ok()) {
-    FUSEWIRE_LOG(kInfo, "`fusewire top` does not find this process by itself, only by its port %u: %s", port,
-                 failed.ToString().c_str());
-  }
-  worker_->RecordSteps(observe::FindTag(observe::Kind::kStep, ShortTask(own_task()), "", "step"));
-}
-
-void Server::ShowTask() {
-  observe::Watch* watch = observe::Watch::Get();
-  if (watch == nullptr) return;
-  observe::TaskFacts task;
-  task.task = ShortTask(own_task());
-  task.protocol = protocol_;
-  task.data_port = service_->port();
-  task.members = MembersOf(server_def().cluster());
-  watch->AddTask(std::move(task));
 }
 
 void Server::AnnouncePort() {

@@ -44,8 +44,8 @@ class Server final : public tensorflow::GrpcServer {
   // it; 0: it is left there. AlreadyExists: this process serves the task.
   static TfStatus Host(const tensorflow::ServerDef& def, int task_index, GrpcPort port, Server** out,
                        int64_t pause_ms_max = 0);
-  // A thread that may wait. Moves all tasks of this process to others. Fails with those that stay.
-  static TfStatus DrainAll(int64_t pause_ms_max, std::string* done);
+  // A thread that may wait. Moves the task to another process.
+  TfStatus GiveAwayTask(int64_t pause_ms_max, std::string* said);
 
   Hosting& hosting() { return hosting_; }
 
@@ -75,13 +75,11 @@ class Server final : public tensorflow::GrpcServer {
   // This process has the task, and keeps snapshots.
   void Hold();
   void SayWhere(uint64_t epoch);
-  std::vector<rpc::Method> MoveMethods();
   TfStatus TakeHere(int task_index, int64_t pause_ms_max, std::string* said);
   std::string DataAddress() const;
   TfStatus OpenDataPort();
   TfStatus OpenGroups();
   TfStatus FindHost();
-  TfStatus FindGrpc(const std::string& task, std::string* address, SidePtr* side);
   TfStatus FindTaskNow(const std::string& task, Ways* ways, std::string* address);
   // TensorFlow has made the cache for another cluster.
   void KeepCluster();
@@ -91,13 +89,8 @@ class Server final : public tensorflow::GrpcServer {
                                                                               ClusterPtr cluster);
   void AnnouncePort();
   void AnswerInquiries();
-  Inquiries::Served DescribeServed();
   ClusterPtr cluster();
-  void StartWatch();
-  void ShowTask();
-  void CutGraphs();
   std::string own_task() const;
-  bool Reaches(const std::string& task);
 
   const std::string job_;
   const std::string protocol_;

@@ -152,7 +152,7 @@ class ServerSnapshotsTest : public testing::Test {
     EXPECT_TRUE(RestoreHolding(snapshots->devices()->HostCPU(), Rows(), {Tensor(2.0F)}).ok());
     snapshots->inventory().Add(Rows());
     EXPECT_TRUE(snapshots->Write().ok());
-    return snapshots->state();
+    return StateOf(*snapshots->devices());
   }
   Owner TheOwner() const {
     const SnapshotFolder folder(tensorflow::Env::Default(), folder_, "ps:0");

@@ -25,9 +25,9 @@ TfStatus Unencrypted(const char* call) {
 }
 
 TfStatus Fenced() {
-  return absl::UnavailableError(absl::StrCat(
-      kLostItsTask, ", and serves nothing any more; next: create a new session; see: "
-      "fusewire explain elastic#who-owns-a-task"));
+  return absl::UnavailableError(absl::StrCat(kLostItsTask,
+                                             ", and serves nothing any more; next: create a new session; see: "
+                                             "fusewire explain elastic#who-owns-a-task"));
 }
 
 // A step that is recorded until its end.

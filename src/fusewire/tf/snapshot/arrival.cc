@@ -24,8 +24,7 @@ TfStatus RestoreOne(tensorflow::DeviceMgr* devices, const Holding& holding,
   tensorflow::Device* device = nullptr;
   TF_RETURN_IF_ERROR(devices->LookupDevice(holding.device, &device));
   const TfStatus restored = RestoreHolding(device, holding, tensors);
-  return restored.ok() ? restored
-                       : TfStatus(restored.code(), absl::StrCat(holding.name, ": ", restored.message()));
+  return restored.ok() ? restored : TfStatus(restored.code(), absl::StrCat(holding.name, ": ", restored.message()));
 }
 
 double Seconds(int64_t ns) { return static_cast<double>(ns) / static_cast<double>(kSecondNs); }
@@ -89,11 +88,12 @@ TfStatus Arrival::Follow() {
   }
   const double pause_s = static_cast<double>(last_bytes_) / bytes_per_s;
   if (last_bytes_ <= kLittleBytes || pause_s <= Seconds(pause_ns_max_)) return TfStatus();
-  return absl::FailedPreconditionError(absl::StrFormat(
-      "its steps write %.1f MiB while %.1f MiB are copied, so they would stand still for %.2f s, and at most %.2f s are "
-      "allowed; next: allow more (--max-pause), or move it when it has less to do",
-      static_cast<double>(last_bytes_) / (1 << 20), static_cast<double>(last_bytes_) / (1 << 20), pause_s,
-      Seconds(pause_ns_max_)));
+  return absl::FailedPreconditionError(
+      absl::StrFormat("its steps write %.1f MiB while %.1f MiB are copied, so they would stand still for %.2f s, and "
+                      "at most %.2f s are "
+                      "allowed; next: allow more (--max-pause), or move it when it has less to do",
+                      static_cast<double>(last_bytes_) / (1 << 20), static_cast<double>(last_bytes_) / (1 << 20),
+                      pause_s, Seconds(pause_ns_max_)));
 }
 
 TfStatus Arrival::Restore(tensorflow::DeviceMgr* devices, Inventory* inventory) {
@@ -126,9 +126,12 @@ Arrival::~Arrival() {
   if (!is_done_) Say(MoveWant::kStop);
 }
 
-void Arrival::SayDone() {
+std::string Arrival::SayDone() {
   is_done_ = true;
+  const double paused_s = Seconds(Clock::Real()->NowNs() - closed_ns_);
   Say(MoveWant::kDone);
+  return absl::StrFormat("%.1f MiB came over, and steps stood still for %.0f ms",
+                         static_cast<double>(bytes_) / (1 << 20), 1000 * paused_s);
 }
 
 void Arrival::Say(MoveWant want) {

@@ -36,8 +36,8 @@ class Arrival {
   TfStatus Follow();
   // The old server has closed. The last round is in the devices, which have the tensors alone.
   TfStatus Close(tensorflow::DeviceMgr* devices, Inventory* inventory);
-  // This one serves the task.
-  void SayDone();
+  // This one serves the task. What came over, in words.
+  std::string SayDone();
 
   const Manifest& manifest() const { return manifest_; }
   Tenure tenure() const { return {begun_.epoch, begun_.holder}; }
@@ -45,8 +45,6 @@ class Arrival {
   const std::vector<std::string>& parts() const { return parts_; }
   // Of steps under way, after Close.
   const std::string& values() const { return values_; }
-  int64_t closed_ns() const { return closed_ns_; }
-  uint64_t bytes() const { return bytes_; }
 
  private:
   TfStatus Round(MoveWant want, uint64_t* bytes);

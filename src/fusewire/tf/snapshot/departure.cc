@@ -100,4 +100,51 @@ void Departure::Fail(const TfStatus& why) {
   if (answer != nullptr) answer(why, {MoveSaid::kEnd, 0}, {});
 }
 
+void Departures::Open(std::function<void()> wake) {
+  MutexLock lock(mutex_);
+  wake_ = std::move(wake);
+}
+
+void Departures::Close() {
+  DeparturePtr departure;
+  {
+    MutexLock lock(mutex_);
+    wake_ = nullptr;
+    departure = current_;
+  }
+  if (departure != nullptr) departure->Fail(absl::UnavailableError("it ends"));
+}
+
+void Departures::OnHandOver(const HandOver& asked, Departure::Answer answer) {
+  DeparturePtr departure;
+  std::function<void()> wake;
+  std::string refused = "it goes on itself, since it had not heard from here for too long";
+  {
+    MutexLock lock(mutex_);
+    if (asked.want == MoveWant::kBegin) {
+      const bool is_busy = current_ != nullptr && !current_->has_ended();
+      if (is_busy) refused = "another process is taking it over at this moment";
+      if (wake_ == nullptr) refused = "it has not begun to serve, or has ended";
+      if (!is_busy && wake_ != nullptr) departure = current_ = std::make_shared<Departure>(asked.taker);
+    } else if (current_ != nullptr && current_->taker() == asked.taker) {
+      departure = current_;
+    }
+    wake = wake_;
+  }
+  if (departure == nullptr) return answer(absl::FailedPreconditionError(refused), {MoveSaid::kEnd, 0}, {});
+  departure->Ask(asked.want, std::move(answer));
+  if (wake != nullptr) wake();
+}
+
+DeparturePtr Departures::current() {
+  MutexLock lock(mutex_);
+  return current_;
+}
+
+void Departures::End(const DeparturePtr& departure, const TfStatus& why) {
+  departure->Fail(why);
+  MutexLock lock(mutex_);
+  if (current_ == departure) current_ = nullptr;
+}
+
 }  // namespace fusewire::tf

@@ -49,8 +49,8 @@ class Departure final : public StateSink {
   TfStatus Give(const HandedOver& said, std::vector<std::string> pieces);
 
   const uint64_t taker_;
-  std::string frames_;                      // the copier's
-  int64_t silence_ns_ = 10 * kSecondNs;     // likewise
+  std::string frames_;                   // the copier's
+  int64_t silence_ns_ = 10 * kSecondNs;  // likewise
   Mutex mutex_;
   CondVar changed_;
   Answer answer_ FUSEWIRE_GUARDED_BY(mutex_);  // null: nobody has asked
@@ -61,6 +61,26 @@ class Departure final : public StateSink {
 };
 // shared_ptr: calls of the taker may come after its end.
 using DeparturePtr = std::shared_ptr<Departure>;
+
+// The one departure of a task, at most.
+// Home: any thread. Fails: in the answer.
+class Departures {
+ public:
+  // Before the first call. `wake`: the copier has work.
+  void Open(std::function<void()> wake);
+  // Nobody gets more.
+  void Close();
+  // What a server says that takes the task: begins a move, or goes on with it.
+  void OnHandOver(const HandOver& asked, Departure::Answer answer);
+  // The copier's: null if there is none.
+  DeparturePtr current();
+  void End(const DeparturePtr& departure, const TfStatus& why);
+
+ private:
+  Mutex mutex_;
+  std::function<void()> wake_ FUSEWIRE_GUARDED_BY(mutex_);  // null: it does not serve
+  DeparturePtr current_ FUSEWIRE_GUARDED_BY(mutex_);
+};
 
 // The old server, as the one that takes the task sees it.
 class Predecessor {

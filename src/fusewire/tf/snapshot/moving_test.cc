@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A task moves from one server to another, without a wire between them.
-// Tests: snapshot/departure.cc, snapshot/arrival.cc
+// Tests: snapshot/departure.cc, snapshot/arrival.cc, snapshot/leaving.cc
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -18,6 +18,7 @@
 #include <tensorflow/core/framework/resource_var.h>
 #include "fusewire/base/clock.h"
 #include "fusewire/tf/snapshot/snapshots.h"
+#include "fusewire/tf/state/devices.h"
 
 namespace fusewire::tf {
 namespace {
@@ -38,7 +39,8 @@ Holding VariableNamed(const std::string& name) {
 // What a server is for the snapshots: its hooks, and what has become of it.
 class MovingServer {
  public:
-  MovingServer(const std::string& folder, uint64_t holder, std::function<std::unique_ptr<Predecessor>()> from = nullptr) {
+  MovingServer(const std::string& folder, uint64_t holder,
+               std::function<std::unique_ptr<Predecessor>()> from = nullptr) {
     tensorflow::ServerDef def;
     def.set_job_name("ps");
     def.set_task_index(3);
@@ -162,14 +164,15 @@ class HerePredecessor final : public Predecessor {
     CondVar come;
     bool has_come = false;
     TfStatus end;
-    from_->OnHandOver({taker_, want}, [&](const TfStatus& status, const HandedOver& said, std::vector<std::string> got) {
-      MutexLock lock(mutex);
-      end = status;
-      *answer = said;
-      *pieces = std::move(got);
-      has_come = true;
-      come.NotifyAll();
-    });
+    from_->departures().OnHandOver({taker_, want},
+                                   [&](const TfStatus& status, const HandedOver& said, std::vector<std::string> got) {
+                                     MutexLock lock(mutex);
+                                     end = status;
+                                     *answer = said;
+                                     *pieces = std::move(got);
+                                     has_come = true;
+                                     come.NotifyAll();
+                                   });
     MutexLock lock(mutex);
     const int64_t deadline_ns = AddNs(Clock::Real()->NowNs(), 30 * kSecondNs);
     while (!has_come && come.WaitUntil(mutex, deadline_ns)) {
@@ -234,10 +237,10 @@ TEST_F(MovingTest, ItHasAllThatTheOldServerHadWhenItClosed) {
     return true;
   });
   ASSERT_TRUE(new_->opened().ok()) << new_->opened();
-  ASSERT_TRUE(new_->snapshots().is_arriving());
+  ASSERT_TRUE(new_->snapshots().arrival() != nullptr);
   EXPECT_FALSE(old_->is_closed());
-  EXPECT_EQ(new_->snapshots().parts(), (std::vector<std::string>{"one part", "another"}));
-  EXPECT_EQ(new_->snapshots().state(), old_->snapshots().state());
+  EXPECT_EQ(new_->snapshots().arrival()->parts(), (std::vector<std::string>{"one part", "another"}));
+  EXPECT_EQ(StateOf(*new_->snapshots().devices()), StateOf(*old_->snapshots().devices()));
   EXPECT_GE(rounds, 2);
   old_->SetRow(7, -1);  // after the last round that it has seen
   old_->Make("dense", Tensor(99.0f));
@@ -250,7 +253,7 @@ TEST_F(MovingTest, ItHasAllThatTheOldServerHadWhenItClosed) {
   ASSERT_EQ(new_->snapshots().clients().size(), 1u);
   EXPECT_EQ(new_->snapshots().clients()[0].runs[0].number, 4u);
   EXPECT_EQ(new_->snapshots().owner().epoch, 2u);
-  EXPECT_THAT(new_->snapshots().SayTaken(), HasSubstr("MiB came over, and steps stood still for"));
+  EXPECT_THAT(new_->snapshots().arrival()->SayDone(), HasSubstr("MiB came over, and steps stood still for"));
   EXPECT_TRUE(old_->AwaitYield(5));
   EXPECT_EQ(old_->Bytes("rows"), "none");  // its memory is free
   EXPECT_FALSE(old_->snapshots().Write().ok());
@@ -357,7 +360,7 @@ TEST_F(MovingTest, AnyMixOfWritesMoves) {
     KeepOld();
     ASSERT_TRUE(new_->snapshots().TakeOver("host:2", &values_).ok());
     ExpectSame();
-    new_->snapshots().SayTaken();
+    new_->snapshots().arrival()->SayDone();
     new_->Serve();
     EXPECT_TRUE(old_->AwaitYield(100 + static_cast<uint64_t>(move)));
     old_ = std::move(new_);

@@ -159,6 +159,11 @@ bool Ownership::HasLost(const Tenure& highest, const std::vector<FolderFile>& fi
   return own < highest && HasWon(highest, files);
 }
 
+TfStatus Ownership::Own() {
+  if (state_ == State::kUnclaimed) TF_RETURN_IF_ERROR(DoClaim());
+  return Check();
+}
+
 // Of the same epoch. One that only tried to claim it has neither an address nor other files.
 bool Ownership::HasWon(const Tenure& other, const std::vector<FolderFile>& files) const {
   const bool has_written = std::any_of(files.begin(), files.end(), [&other](const FolderFile& file) {

@@ -66,6 +66,8 @@ class Ownership {
   // Fails once another server has the task; the state is kElsewhere from then on. A folder that can't be read changes
   // nothing.
   TfStatus Check();
+  // Likewise, or takes the task, if it could not before.
+  TfStatus Own();
   // Writes the owner file again, if the last check did not find it: somebody has emptied the folder.
   TfStatus WriteIfGone();
   // Writes it to the owner file.

@@ -7,7 +7,6 @@
 #include <memory>
 #include <random>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,6 +19,7 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/snapshot/files_test.h"
 #include "fusewire/tf/snapshot/snapshots.h"
+#include "fusewire/tf/snapshot/turns_test.h"
 
 namespace fusewire::tf {
 namespace {
@@ -444,18 +444,14 @@ class Servers {
     });
     for (int i = 0; i < count; ++i) {
       players_.push_back(std::make_unique<Player>());
+      players_.back()->index = i;
       players_.back()->holder = 1 + random_() % 1000 * 16 + static_cast<unsigned>(i);
     }
   }
   ~Servers() { HeldFiles::Get().Reset(nullptr); }
 
   void Play() {
-    for (auto& player : players_) player->thread = std::thread([this, one = player.get()] { Run(one); });
-    {
-      MutexLock lock(mutex_);
-      Choose();
-    }
-    for (auto& player : players_) player->thread.join();
+    turns_.Play(static_cast<int>(players_.size()), [this](int i) { Run(players_[static_cast<size_t>(i)].get()); });
     // Whatever has happened: one more takes over, and has the newest of the highest epoch.
     HeldFiles::Get().SetBefore(nullptr);
     const float best = Best();
@@ -478,28 +474,21 @@ class Servers {
     bool has_read = false, has_seen_successor = false;
     FileOperation last = FileOperation::kList;
     int late_manifests = 0, late_removals = 0;
-    std::thread thread;
-    CondVar turn;
+    int index = 0;
   };
 
   void Run(Player* player) {
     SCOPED_TRACE("seed " + std::to_string(seed_));
-    {
-      MutexLock lock(mutex_);
-      while (at_work_ != player) player->turn.Wait(mutex_);
-    }
     current_ = player;
     Serve(player);
     current_ = nullptr;
-    MutexLock lock(mutex_);
     player->is_done = true;
-    Choose();
   }
 
   void Serve(Player* player) {
     Claim claim;
     claim.holder = player->holder;
-    claim.wait = [this, player] { Yield(player); };
+    claim.wait = [this, player] { turns_.Yield(player->index); };
     if (random_() % 2 == 0) claim.is_served = [this](const Owner& owner) { return IsServed(owner); };
     OneServer server(claim);
     if (player->is_dead) return;
@@ -536,28 +525,12 @@ class Servers {
     return false;
   }
 
-  // ---- whose turn it is ----
-
-  void Choose() FUSEWIRE_REQUIRES(mutex_) {
-    std::vector<Player*> open;
-    for (auto& player : players_) {
-      if (!player->is_done) open.push_back(player.get());
-    }
-    at_work_ = open.empty() ? nullptr : open[random_() % open.size()];
-    if (at_work_ != nullptr) at_work_->turn.NotifyAll();
-  }
-  void Yield(Player* player) {
-    MutexLock lock(mutex_);
-    Choose();
-    while (at_work_ != player) player->turn.Wait(mutex_);
-  }
-
   // ---- what they do ----
 
   bool Before(FileOperation operation, const std::string& path, const std::string& to) {
     Player* player = current_;
     if (player == nullptr || player->is_dead) return player == nullptr;
-    if (random_() % switch_one_in_ == 0) Yield(player);
+    if (random_() % switch_one_in_ == 0) turns_.Yield(player->index);
     if (random_() % die_one_in_ == 0) {
       ++deaths_;
       player->is_dead = true;
@@ -646,6 +619,7 @@ class Servers {
 
   const unsigned seed_;
   std::mt19937 random_;
+  Turns turns_{&random_};
   unsigned switch_one_in_ = 1, die_one_in_ = 1;
   std::vector<std::unique_ptr<Player>> players_;
   float last_value_ = 0;
@@ -653,8 +627,6 @@ class Servers {
   std::map<uint64_t, uint64_t> owners_;   // epoch -> holder
   std::map<uint64_t, uint64_t> writers_;  // likewise, of snapshots
   int fenced_ = 0, elsewhere_ = 0, deaths_ = 0;
-  Mutex mutex_;
-  Player* at_work_ FUSEWIRE_GUARDED_BY(mutex_) = nullptr;
 };
 
 thread_local Servers::Player* Servers::current_ = nullptr;

@@ -22,8 +22,6 @@ constexpr size_t kManifestsMax = 3;
 constexpr size_t kFilesMax = 64;  // of one manifest: so many are read at a restart
 constexpr int64_t kWarnEveryNs = 60 * kSecondNs;
 constexpr int64_t kLookEveryNs = 10 * kSecondNs;  // whether it still has the task, however rare its snapshots are
-// How long an owner that has closed waits for the server that takes its task.
-constexpr int64_t kSuccessorNs = 3 * kSecondNs;
 constexpr double kMiB = 1 << 20;
 
 double SecondsSince(int64_t begun_ns) {
@@ -207,9 +205,9 @@ void Snapshots::GiveUp(const std::string& obstacle) {
 void Snapshots::SayObstacle() {
   AllAges().Forget(this);
   {
-    MutexLock lock(now_.mutex);  // the thread has looked, and waits, or will look
+    MutexLock lock(mutex_);  // the thread has looked, and waits, or will look
   }
-  now_.changed.NotifyAll();
+  changed_.NotifyAll();
   FUSEWIRE_LOG(kWarn,
                "%s: it keeps no snapshots, because it holds %s, which can't be copied; if it is lost, its workers "
                "restore their last checkpoint; see: fusewire explain elastic#snapshots",
@@ -232,7 +230,7 @@ TfStatus Snapshots::Follow(const tensorflow::ServerDef& def) {
 }
 
 TfStatus Snapshots::TakeOver(const std::string& address, std::string* values) {
-  FUSEWIRE_CHECK(is_arriving());
+  FUSEWIRE_CHECK(arrival_ != nullptr);
   TF_RETURN_IF_ERROR(arrival_->Close(devices_.get(), &inventory_));
   std::vector<FolderFile> files;
   if (folder_.List(&files).ok()) {
@@ -246,29 +244,25 @@ TfStatus Snapshots::TakeOver(const std::string& address, std::string* values) {
   return TfStatus();
 }
 
-std::string Snapshots::SayTaken() {
-  const int64_t paused_ns = Clock::Real()->NowNs() - arrival_->closed_ns();
-  arrival_->SayDone();
-  const std::string said = absl::StrFormat("%.1f MiB came over, and steps stood still for %.0f ms",
-                                           static_cast<double>(arrival_->bytes()) / kMiB,
-                                           static_cast<double>(paused_ns) / kMillisecondNs);
-  FUSEWIRE_LOG(kInfo, "%s: it has moved here, epoch %llu: %s", task().c_str(),
-               static_cast<unsigned long long>(owner().epoch), said.c_str());
-  arrival_ = nullptr;
-  return said;
-}
-
 void Snapshots::Start(Hooks hooks) {
   hooks_ = std::move(hooks);
-  if (options_.every_ns > 0) thread_ = std::thread([this] { Work(); });
+  if (options_.every_ns == 0) return;
+  thread_ = std::thread([this] { Work(); });
+  departures_.Open([this] {
+    {
+      MutexLock lock(mutex_);  // the thread has looked, and waits, or will look
+    }
+    changed_.NotifyAll();
+  });
 }
 
 void Snapshots::Stop() {
+  departures_.Close();
   {
-    MutexLock lock(now_.mutex);
-    now_.is_closing = true;
+    MutexLock lock(mutex_);
+    is_closing_ = true;
   }
-  now_.changed.NotifyAll();
+  changed_.NotifyAll();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -278,18 +272,18 @@ void Snapshots::Work() {
   bool has_seen_obstacle = false;
   for (;;) {
     // At once too: reading the last snapshot may have taken long.
-    if (ownership_.state() == Ownership::State::kOwner) Own().IgnoreError();
-    if (ownership_.state() == Ownership::State::kElsewhere) return SayFenced();
+    if (ownership_.state() == Ownership::State::kOwner) ownership_.Own().IgnoreError();
+    if (ownership_.state() == Ownership::State::kElsewhere) break;
     const int64_t next_ns = std::min(round_ns, AddNs(Clock::Real()->NowNs(), kLookEveryNs));
     {
-      MutexLock lock(now_.mutex);
+      MutexLock lock(mutex_);
       const auto has_new = [&] { return !has_seen_obstacle && !inventory_.obstacle().empty(); };
-      while (!now_.is_closing && !has_new() && now_.departure == nullptr && now_.changed.WaitUntil(now_.mutex, next_ns)) {
+      while (!is_closing_ && !has_new() && departures_.current() == nullptr && changed_.WaitUntil(mutex_, next_ns)) {
       }
-      if (now_.is_closing) return;
-      if (now_.departure != nullptr) {
+      if (is_closing_) return;
+      if (const DeparturePtr departure = departures_.current()) {
         lock.Unlock();
-        Depart();
+        Depart(departure);
         continue;
       }
       if (!has_new() && Clock::Real()->NowNs() < round_ns) continue;
@@ -298,12 +292,26 @@ void Snapshots::Work() {
     Round();
     round_ns = AddNs(Clock::Real()->NowNs(), options_.every_ns);
   }
+  AllAges().Forget(this);
+  if (written_.has_moved) {
+    FUSEWIRE_LOG(kInfo, "%s: it has moved to %s", task().c_str(), Shown(ownership_.other()).c_str());
+    hooks_.yield(ownership_.other(), /*has_moved=*/true);
+    for (tensorflow::Device* device : devices_->ListDevices()) device->resource_manager()->Clear();
+    return;
+  }
+  FUSEWIRE_LOG(kError,
+               "%s: it stops serving, since another server has taken this task within the last %.1f s: %s (here: epoch "
+               "%llu); that one goes on from the last snapshot, and what this one was given later is lost; next: end "
+               "this process, unless it has other tasks; see: fusewire explain elastic#who-owns-a-task",
+               task().c_str(), SecondsSince(ownership_.seen_ns()), Shown(ownership_.other()).c_str(),
+               static_cast<unsigned long long>(ownership_.own().epoch));
+  if (hooks_.yield != nullptr) hooks_.yield(ownership_.other(), /*has_moved=*/false);
 }
 
 void Snapshots::Round() {
   MutexLock one(OneCopies());
   const bool has_obstacle = !inventory_.obstacle().empty();
-  const TfStatus written = has_obstacle ? Own() : Write();
+  const TfStatus written = has_obstacle ? ownership_.Own() : Write();
   if (has_obstacle && written.ok() && !written_.has_removed_all) {
     // A restart has to be as without snapshots.
     DropAllBut({});
@@ -321,131 +329,32 @@ void Snapshots::Round() {
       static_cast<double>(options_.every_ns) / static_cast<double>(kSecondNs));
 }
 
-TfStatus Snapshots::Own() {
-  if (ownership_.state() == Ownership::State::kUnclaimed) TF_RETURN_IF_ERROR(ownership_.DoClaim());
-  return ownership_.Check();
-}
-
-void Snapshots::SayFenced() {
-  AllAges().Forget(this);
-  if (written_.has_moved) {
-    FUSEWIRE_LOG(kInfo, "%s: it has moved to %s", task().c_str(), Shown(ownership_.other()).c_str());
-    hooks_.yield(ownership_.other(), /*has_moved=*/true);
-    for (tensorflow::Device* device : devices_->ListDevices()) device->resource_manager()->Clear();
-    return;
-  }
-  FUSEWIRE_LOG(kError,
-               "%s: it stops serving, since another server has taken this task within the last %.1f s: %s (here: epoch "
-               "%llu); that one goes on from the last snapshot, and what this one was given later is lost; next: end "
-               "this process, unless it has other tasks; see: fusewire explain elastic#who-owns-a-task",
-               task().c_str(), SecondsSince(ownership_.seen_ns()), Shown(ownership_.other()).c_str(),
-               static_cast<unsigned long long>(ownership_.own().epoch));
-  if (hooks_.yield != nullptr) hooks_.yield(ownership_.other(), /*has_moved=*/false);
-}
-
-void Snapshots::OnHandOver(const HandOver& asked, Departure::Answer answer) {
-  DeparturePtr departure;
-  std::string refused;
-  if (const std::string obstacle = inventory_.obstacle(); !obstacle.empty())
-    refused = absl::StrCat("it holds ", obstacle, ", which can't be copied");
-  {
-    MutexLock lock(now_.mutex);
-    if (asked.want == MoveWant::kBegin) {
-      if (now_.is_closing || !thread_.joinable()) refused = "it has not begun to serve, or has ended";
-      if (now_.departure != nullptr && !now_.departure->has_ended()) refused = "another process is taking it over at this moment";
-      if (refused.empty()) now_.departure = std::make_shared<Departure>(asked.taker);
-    }
-    if (now_.departure != nullptr && now_.departure->taker() == asked.taker) departure = now_.departure;
-  }
-  if (departure == nullptr) {
-    if (refused.empty()) refused = "it goes on itself, since it had not heard from here for too long";
-    return answer(absl::FailedPreconditionError(refused), {MoveSaid::kEnd, 0}, {});
-  }
-  departure->Ask(asked.want, std::move(answer));
-  now_.changed.NotifyAll();
-}
-
-void Snapshots::Depart() {
-  DeparturePtr departure;
-  {
-    MutexLock lock(now_.mutex);
-    departure = now_.departure;
-  }
+void Snapshots::Depart(const DeparturePtr& departure) {
   written_.must_copy_all = true;  // the taker gets the marks
-  TfStatus end = GiveRounds(departure.get());
-  if (end.ok()) end = absl::FailedPreconditionError("the move has ended");
+  Leaving leaving;
+  leaving.departure = departure.get();
+  leaving.ownership = &ownership_;
+  leaving.inventory = &inventory_;
+  leaving.hooks = &hooks_;
+  leaving.describe = [this] { return Describe(); };
+  leaving.copy = [this](StateWriter* writer, bool is_full) {
+    uint64_t count = 0;
+    return CopyTo(writer, is_full, &count);
+  };
+  leaving.wait = [this] {
+    MutexLock lock(mutex_);
+    if (!is_closing_) changed_.WaitUntil(mutex_, AddNs(Clock::Real()->NowNs(), kSecondNs / 5));
+    return !is_closing_;
+  };
+  const TfStatus end = leaving.Run(&written_.has_moved);
   if (!written_.has_moved)
     FUSEWIRE_LOG(kWarn, "%s: it was to move, and stays: %s", task().c_str(), end.ToString().c_str());
-  departure->Fail(end);
-  MutexLock lock(now_.mutex);
-  if (now_.departure == departure) now_.departure = nullptr;
-}
-
-TfStatus Snapshots::GiveRounds(Departure* departure) {
-  MoveWant want = MoveWant::kBegin;
-  bool is_first = true;
-  while (departure->Await(&want)) {
-    if (!inventory_.obstacle().empty())
-      return absl::FailedPreconditionError(absl::StrCat("it holds ", inventory_.obstacle(), ", which can't be copied"));
-    TF_RETURN_IF_ERROR(Own());
-    if (want == MoveWant::kClose) return GiveLast(departure);
-    if (want == MoveWant::kBegin) {
-      std::vector<std::string> pieces = hooks_.parts();
-      pieces.insert(pieces.begin(), EncodeManifest(Describe()));
-      TF_RETURN_IF_ERROR(departure->Say(MoveSaid::kBegun, std::move(pieces)));
-    } else {
-      StateWriter writer(departure);
-      uint64_t count = 0;
-      TF_RETURN_IF_ERROR(CopyTo(&writer, is_first, &count));
-      TF_RETURN_IF_ERROR(departure->EndRound(writer.bytes()));
-      is_first = false;
-    }
-  }
-  return absl::DeadlineExceededError("the process that takes it is silent");
-}
-
-// Nothing is written any more. If anything fails, or nobody comes, the task goes on here, with a higher epoch: the other
-// server may have got all, and only who has the task in the folder serves it.
-TfStatus Snapshots::GiveLast(Departure* departure) {
-  TF_RETURN_IF_ERROR(hooks_.close());
-  departure->SetSilence(kSuccessorNs);
-  Manifest manifest = Describe();
-  StateWriter writer(departure);
-  uint64_t count = 0;
-  std::string values;
-  TfStatus given = CopyTo(&writer, /*is_full=*/false, &count);
-  if (given.ok()) given = hooks_.collect(&manifest.clients);
-  if (given.ok()) given = hooks_.values(&values);
-  if (given.ok())
-    given = departure->Say(MoveSaid::kClosed, {EncodeManifest(manifest), std::move(values)}, writer.bytes());
-  if (!given.ok()) {
-    hooks_.open(ownership_.own().epoch);
-    return given;
-  }
-  const int64_t until_ns = AddNs(Clock::Real()->NowNs(), kSuccessorNs);
-  written_.has_moved = departure->AwaitDone(until_ns) && !ownership_.Check().ok();
-  while (!written_.has_moved) {
-    const TfStatus claimed = ownership_.Reclaim();
-    written_.has_moved = ownership_.state() == Ownership::State::kElsewhere;
-    if (ownership_.state() == Ownership::State::kOwner) {
-      hooks_.open(ownership_.own().epoch);
-      return absl::DeadlineExceededError("the process that was to take it has not come");
-    }
-    // Neither serves until the folder says who has it.
-    uint64_t suppressed = 0;
-    if (!written_.has_moved && warnings_.Allow(Clock::Real()->NowNs(), &suppressed))
-      FUSEWIRE_LOG(kWarn, "%s: it stands still, as it can't find out whether it has moved: %s", task().c_str(),
-                   claimed.ToString().c_str());
-    MutexLock lock(now_.mutex);
-    if (now_.is_closing) return TfStatus();
-    if (!written_.has_moved) now_.changed.WaitUntil(now_.mutex, AddNs(Clock::Real()->NowNs(), kSecondNs / 5));
-  }
-  return TfStatus();
+  departures_.End(departure, end.ok() ? absl::FailedPreconditionError("the move has ended") : end);
 }
 
 TfStatus Snapshots::Write() {
   const int64_t begun_ns = Clock::Real()->NowNs();
-  TF_RETURN_IF_ERROR(Own());
+  TF_RETURN_IF_ERROR(ownership_.Own());
   Manifest manifest = Describe();
   manifest.generation = ++written_.last;
   // Two copies of everything at least, so that one damaged file does not end all.
@@ -458,7 +367,7 @@ TfStatus Snapshots::Write() {
   if (manifest.files.empty()) return TfStatus();
   if (hooks_.collect != nullptr) TF_RETURN_IF_ERROR(hooks_.collect(&manifest.clients));
   if (!inventory_.obstacle().empty()) return TfStatus();
-  TF_RETURN_IF_ERROR(Own());
+  TF_RETURN_IF_ERROR(ownership_.Own());
   TF_RETURN_IF_ERROR(folder_.WriteManifest(manifest));
   const bool is_first = written_.chain.files.empty();
   written_.must_copy_all = false;

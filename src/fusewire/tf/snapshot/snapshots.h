@@ -24,6 +24,7 @@
 #include "fusewire/tf/snapshot/arrival.h"
 #include "fusewire/tf/snapshot/departure.h"
 #include "fusewire/tf/snapshot/folder.h"
+#include "fusewire/tf/snapshot/leaving.h"
 #include "fusewire/tf/snapshot/ownership.h"
 #include "fusewire/tf/snapshot/state_file.h"
 #include "fusewire/tf/state/inventory.h"
@@ -47,22 +48,17 @@ class Snapshots {
 
   // When it was opened.
   bool is_elsewhere() const { return devices_ == nullptr; }
-  // Until TakeOver. The parts that are to be made before it.
-  bool is_arriving() const { return arrival_ != nullptr; }
-  const std::vector<std::string>& parts() const { return arrival_->parts(); }
+  // Null: the task does not come from another server.
+  Arrival* arrival() { return arrival_.get(); }
   // The old server closes, and this one has the task, at that address. *values: of steps under way. Fails: the old
   // server goes on.
   TfStatus TakeOver(const std::string& address, std::string* values);
-  // It serves the task. What came over, in words.
-  std::string SayTaken();
   // Before Start. Who has the task. Epoch 0: it could not be claimed, and no snapshot is written either.
   const Owner& owner() const;
   // Before Start. The data port is open there.
   void SetAddress(const std::string& address);
 
   tensorflow::DeviceMgr* devices() const { return devices_.get(); }
-  // Which state this is: a task that comes back with the same number goes on where its snapshot was.
-  uint64_t state() const { return devices_->HostCPU()->attributes().incarnation(); }
   // Of the restored snapshot.
   const std::vector<KeptClient>& clients() const { return clients_; }
 
@@ -73,24 +69,11 @@ class Snapshots {
   // Any thread. It holds what can't be kept: its snapshots end.
   void GiveUp(const std::string& obstacle);
 
-  struct Hooks {
-    // Called after the last row was copied: returns once all runs of parts that had begun have ended, with those whose
-    // clients may not have their answers. Fails if one does not end in time.
-    std::function<TfStatus(std::vector<KeptClient>* clients)> collect;
-    // Another server has taken the task, and nothing in the folder is changed any more. `has_moved`: it has been given
-    // all that was here.
-    std::function<void(const Owner& successor, bool has_moved)> yield;
-    // For a task that moves. Its parts, each behind its fingerprint; that no run is under way, and none begins; the
-    // values of steps; that it did not move: it has the task with that epoch.
-    std::function<std::vector<std::string>()> parts;
-    std::function<TfStatus()> close;
-    std::function<TfStatus(std::string* values)> values;
-    std::function<void(uint64_t epoch)> open;
-  };
+  using Hooks = SnapshotHooks;
   // Once: begins to write. The hooks are called by the thread, until Stop.
   void Start(Hooks hooks);
-  // Any thread. What a server says that takes the task: begins a move, or goes on with it.
-  void OnHandOver(const HandOver& asked, Departure::Answer answer);
+  // Of the task to another server.
+  Departures& departures() { return departures_; }
   void Stop();
   // One snapshot, now. By the thread, and for tests without one. Fails if another server has the task.
   TfStatus Write();
@@ -107,17 +90,12 @@ class Snapshots {
   void SayObstacle();
   void Work();
   void Round();
-  // Still the owner, or the owner now.
-  TfStatus Own();
-  void SayFenced();
   // Adds the file, if there is anything to copy. Without files in the manifest: all that the task holds.
   TfStatus CopyState(Manifest* manifest);
   TfStatus CopyTo(StateWriter* writer, bool is_full, uint64_t* copied);
   Manifest Describe() const;
   // A move, from its first call to its end.
-  void Depart();
-  TfStatus GiveRounds(Departure* departure);
-  TfStatus GiveLast(Departure* departure);
+  void Depart(const DeparturePtr& departure);
   void Keep(const Manifest& manifest, bool is_new_chain);
 
   const Options options_;
@@ -143,13 +121,10 @@ class Snapshots {
   Written written_;  // of the thread
   LogLimiter warnings_;
 
-  struct Now {
-    Mutex mutex;
-    CondVar changed;
-    bool is_closing FUSEWIRE_GUARDED_BY(mutex) = false;
-    DeparturePtr departure FUSEWIRE_GUARDED_BY(mutex);  // null: it stays
-  };
-  Now now_;
+  Departures departures_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool is_closing_ FUSEWIRE_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

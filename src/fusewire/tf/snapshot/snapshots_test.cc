@@ -24,6 +24,7 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/base/log.h"
 #include "fusewire/tf/snapshot/state_file.h"
+#include "fusewire/tf/state/devices.h"
 
 namespace fusewire::tf {
 namespace {
@@ -304,7 +305,7 @@ class SnapshotsTest : public testing::Test {
       Set(snapshots.get(), "rows", value);
       Write(snapshots.get());
     }
-    return snapshots->state();
+    return StateOf(*snapshots->devices());
   }
   // Whoever has written it.
   fs::path File(int generation, const std::string& ending) const {
@@ -344,18 +345,18 @@ TEST_F(SnapshotsTest, ATaskGoesOnWithItsVariablesAndItsIncarnation) {
   const uint64_t state = WriteTwo();
   auto again = Open();
   EXPECT_EQ(Get(again.get(), "rows"), 2);
-  EXPECT_EQ(again->state(), state);
+  EXPECT_EQ(StateOf(*again->devices()), state);
   // Before any graph has told what it holds.
   Set(again.get(), "rows", 3);
   Write(again.get());
   auto once_more = Open();
   EXPECT_EQ(Get(once_more.get(), "rows"), 3);
-  EXPECT_EQ(once_more->state(), state);
+  EXPECT_EQ(StateOf(*once_more->devices()), state);
 }
 
 TEST_F(SnapshotsTest, WithoutASnapshotItIsAnotherState) {
   const auto first = Open(), second = Open();
-  EXPECT_NE(first->state(), second->state());
+  EXPECT_NE(StateOf(*first->devices()), StateOf(*second->devices()));
   second->Learn(GraphOf({"rows"}), true);
   Write(second.get());  // it holds nothing yet
   EXPECT_EQ(Files(), 0u);
@@ -478,7 +479,7 @@ TEST_F(SnapshotsTest, ADamagedOneIsPassedOver) {
     Log log;
     auto again = Open();
     EXPECT_EQ(Get(again.get(), "rows"), 1);
-    EXPECT_EQ(again->state(), state);
+    EXPECT_EQ(StateOf(*again->devices()), state);
     EXPECT_THAT(log.text(), HasSubstr("ps:3: its snapshot " + std::to_string(newest)));
     EXPECT_THAT(log.text(), HasSubstr("goes on with 1 variables"));
     // The damaged one is not the second that is kept.
@@ -500,7 +501,7 @@ TEST_F(SnapshotsTest, WithoutAnyThatCanBeReadItBeginsAnew) {
   Log log;
   auto again = Open();
   EXPECT_EQ(Get(again.get(), "rows"), 0);
-  EXPECT_NE(again->state(), state);
+  EXPECT_NE(StateOf(*again->devices()), state);
   EXPECT_THAT(log.text(), HasSubstr("ps:3: it starts without its variables, because none of its snapshots in"));
 }
 

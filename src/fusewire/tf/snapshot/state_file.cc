@@ -231,8 +231,7 @@ TfStatus StateReader::Begin(ConstBytes content) {
   sizes_.clear();
   tensors_.clear();
   for (const HeldTensor& tensor : head.tensors) {
-    if (tensor.bytes > bytes_max_)
-      return absl::DataLossError(absl::StrCat(holding_.name, " is larger than its file"));
+    if (tensor.bytes > bytes_max_) return absl::DataLossError(absl::StrCat(holding_.name, " is larger than its file"));
     tensors_.emplace_back();
     TF_RETURN_IF_ERROR(
         MakeTensor(static_cast<tensorflow::DataType>(tensor.type), tensor.shape, tensor.bytes, &tensors_.back()));

@@ -41,4 +41,6 @@ Incarnations IncarnationsOf(const tensorflow::DeviceMgr& devices) {
   return known;
 }
 
+uint64_t StateOf(const tensorflow::DeviceMgr& devices) { return devices.HostCPU()->attributes().incarnation(); }
+
 }  // namespace fusewire::tf

@@ -22,6 +22,8 @@ using Incarnations = std::map<std::string, uint64_t>;
 TfStatus MakeDevices(const tensorflow::ServerDef& def, const Incarnations& known,
                      std::unique_ptr<tensorflow::DeviceMgr>* out);
 Incarnations IncarnationsOf(const tensorflow::DeviceMgr& devices);
+// Which state they hold: a task that comes back with the same number goes on where its snapshot was.
+uint64_t StateOf(const tensorflow::DeviceMgr& devices);
 
 // "/job:ps/replica:0/task:1/device:CPU:0" -> "CPU:0"
 std::string ShortDevice(const std::string& device);

@@ -83,7 +83,7 @@ class LostWorld {
     EXPECT_TRUE(resources()->Create(resources()->default_container(), "total", total.release()).ok());
     on_ = std::make_unique<StepWorld>(
         true, 0, recovery_ns, [this](reactor::Pool& homes) { return service_->Methods(homes); }, seed);
-    if (snapshots_ != nullptr) on_->state = snapshots_->state();
+    if (snapshots_ != nullptr) on_->state = StateOf(*snapshots_->devices());
     SetFaults();
     kernel_ = MakeRunOp(on_->task.cpu(), CountingPiece(), /*is_alone=*/false);
     on_->KnowPeer();
@@ -216,7 +216,7 @@ class LostWorld {
     ps_.reset();
     snapshots_.reset();
     OpenSnapshots();
-    ASSERT_EQ(snapshots_->state(), on_->state);
+    ASSERT_EQ(StateOf(*snapshots_->devices()), on_->state);
     OpenServer();
     on_->world.RestartPeer();
     SetFaults();

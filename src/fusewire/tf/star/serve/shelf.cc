@@ -12,7 +12,7 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/names.h"
-#include "fusewire/tf/heads/varint.h"
+#include "fusewire/tf/heads/moves.h"
 
 namespace fusewire::tf {
 namespace {
@@ -76,8 +76,7 @@ TfStatus Shelf::Make(const std::string& fingerprint, const tensorflow::RegisterG
     owner.inventory = &snapshots_->inventory();
   }
   if (is_shared && snapshots_ != nullptr) {
-    AppendText(&placed->piece, fingerprint);
-    placed->piece += request.SerializeAsString();
+    placed->piece = EncodePart(fingerprint, request.SerializeAsString());
   }
   placed->name = NameOfPart(request.graph_def());
   return Part::Make(request, std::move(owner), &placed->part);
@@ -97,12 +96,12 @@ std::vector<std::string> Shelf::Parts() {
 }
 
 TfStatus Shelf::MakeAhead(const std::string& piece) {
-  VarReader reader{ConstBytes(piece)};
-  const std::string fingerprint = reader.Text().ToString();
+  ConstBytes name, graph;
   tensorflow::RegisterGraphRequest request;
-  const ConstBytes left = reader.left();
-  if (!reader.ok() || !request.ParseFromArray(left.data, static_cast<int>(left.size)))
+  const Status read = DecodePart(ConstBytes(piece), &name, &graph);
+  if (!read.ok() || !request.ParseFromArray(graph.data, static_cast<int>(graph.size)))
     return absl::DataLossError("a part that is no graph");
+  const std::string fingerprint = name.ToString();
   Part::Owner owner;
   owner.env = env_;
   Placed placed;

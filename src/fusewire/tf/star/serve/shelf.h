@@ -52,8 +52,8 @@ class Shelf {
   LeasePtr Find(uint64_t id);
   // Any thread, like all functions below.
   void Release(const std::string& session);
-  // Those that serve all sessions, each behind its fingerprint, for a server that takes the task; which makes them before
-  // their sessions come. Only with snapshots.
+  // Those that serve all sessions, each behind its fingerprint, for a server that takes the task; which makes them
+  // before their sessions come. Only with snapshots.
   std::vector<std::string> Parts();
   TfStatus MakeAhead(const std::string& piece);
   std::set<std::string> Sessions();  // that have placed parts
@@ -68,8 +68,8 @@ class Shelf {
     PartPtr part;
     std::string name;
     std::map<std::string, uint64_t> leases;
-    std::string piece;          // see Parts; empty: of one session, or without snapshots
-    int64_t wanted_ns = 0;      // so long it stays without a lease
+    std::string piece;      // see Parts; empty: of one session, or without snapshots
+    int64_t wanted_ns = 0;  // so long it stays without a lease
   };
   // The parts that the runs of one home have found.
   struct Reading {

@@ -233,7 +233,9 @@ void StarService::Run(rpc::Request request, rpc::Reply reply) {
     Status read = incoming->Read(&shelf_, request.head, nullptr);
     if (!read.ok()) return reply.Send(std::move(read));
   }
-  auto later = [this](std::unique_ptr<Incoming> kept, rpc::Reply its) { Begin(std::move(kept), nullptr, std::move(its)); };
+  auto later = [this](std::unique_ptr<Incoming> kept, rpc::Reply its) {
+    Begin(std::move(kept), nullptr, std::move(its));
+  };
   if (Enter(&incoming, &reply, later)) Begin(std::move(incoming), request.peer, std::move(reply));
 }
 
