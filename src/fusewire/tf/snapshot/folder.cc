@@ -120,6 +120,10 @@ TfStatus SnapshotFolder::WriteOwner(const Owner& owner) const {
   return WriteSmall(OwnerName({owner.epoch, owner.holder}), EncodeOwner(owner));
 }
 
+void SnapshotFolder::RemoveOwner(const Tenure& tenure) const {
+  env_->DeleteFile(PathOf(OwnerName(tenure))).IgnoreError();
+}
+
 TfStatus SnapshotFolder::ReadSmall(const std::string& name, size_t bytes_max, std::string* text) const {
   uint64_t bytes = 0;
   TF_RETURN_IF_ERROR(env_->GetFileSize(PathOf(name), &bytes));

@@ -65,6 +65,8 @@ class SnapshotFolder {
   TfStatus WriteManifest(const Manifest& manifest) const;
   TfStatus ReadOwner(const FolderFile& file, Owner* owner) const;
   TfStatus WriteOwner(const Owner& owner) const;
+  // What can't be removed stays.
+  void RemoveOwner(const Tenure& tenure) const;
   // Removes those that `is_unwanted` says and that are the owner's own or of epochs before; manifests first. `may_go`
   // is asked before each: false ends it. What can't be removed stays.
   void Drop(const Tenure& own, const std::function<bool(const FolderFile& file)>& is_unwanted,

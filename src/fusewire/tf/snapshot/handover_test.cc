@@ -57,6 +57,7 @@ class Moves {
     std::unique_ptr<Ownership> own;  // null: it has not begun
     // Of an owner that has closed: for whom, and what it gave away.
     One* closed_for = nullptr;
+    Tenure closed_tenure;
     bool has_come = false;
   };
 
@@ -96,7 +97,7 @@ class Moves {
     }
     if (wanted_ == one) wanted_ = nullptr;
     if (from == nullptr) return;
-    const Tenure tenure = from->own->tenure();
+    const Tenure tenure = from->closed_tenure;
     one->updates = from->updates;  // the last round has come
     if (random_() % 4 == 0) turns_.Yield(one->index);
     const TfStatus succeeded = canary_ == Canary::kServesWithoutTheFolder ? TfStatus() : one->own->Succeed(tenure);
@@ -106,7 +107,13 @@ class Moves {
     Serve(one);
   }
 
+  void Note(const One& one, const char* what) {
+    what_ += std::to_string(one.index) + " " + what + " " + std::to_string(one.own->tenure().epoch) + "/" +
+             std::to_string(one.updates) + "; ";
+  }
+
   void Serve(One* one) {
+    Note(*one, "serves");
     one->is_serving = one->is_served = true;
     Check(*one);
   }
@@ -117,14 +124,17 @@ class Moves {
     Check(*one);
     ++one->updates;
     ++updates_;
-    if (one->updates != updates_) wrong_ = "updates are lost";
+    if (one->updates != updates_ && wrong_.empty()) wrong_ = "updates are lost: " + what_;
     if (random_() % 3 == 0) (void)one->own->Check().ok();
-    if (!one->is_dead && one->own->state() != Ownership::State::kOwner) wrong_ = "it serves, and has lost the task";
+    if (!one->is_dead && one->own->state() != Ownership::State::kOwner)
+      wrong_ = "it serves, and has lost the task: " + what_;
   }
 
   void HandOver(One* one) {
     if (wanted_ == nullptr || wanted_ == one || wanted_->is_dead) return;
     one->closed_for = std::exchange(wanted_, nullptr);
+    one->closed_tenure = one->own->tenure();
+    Note(*one, "closes");
     for (unsigned turns = random_() % 12; turns > 0 && !one->has_come; --turns) turns_.Yield(one->index);
     if (one->is_dead) return;
     const bool has_moved = one->has_come && !one->own->Check().ok();
@@ -139,6 +149,7 @@ class Moves {
     one->has_come = false;
     one->closed_for = nullptr;
     ++kept_;
+    Note(*one, "opens");
     Check(*one);
   }
 
@@ -147,7 +158,8 @@ class Moves {
     for (const auto& other : servers_) {
       if (other.get() == &one || !other->is_serving || other->is_dead || other->closed_for != nullptr) continue;
       const Tenure mine = one.own->tenure(), its = other->own->tenure();
-      wrong_ = "two serve it: epochs " + std::to_string(mine.epoch) + " and " + std::to_string(its.epoch);
+      wrong_ =
+          "two serve it: epochs " + std::to_string(mine.epoch) + " and " + std::to_string(its.epoch) + ": " + what_;
     }
   }
 
@@ -165,6 +177,7 @@ class Moves {
     if (random_() % switch_one_in_ == 0) turns_.Yield(one->index);
     if (random_() % die_one_in_ != 0) return true;
     ++deaths_;
+    Note(*one, "dies");
     one->is_dead = true;
     one->is_serving = one->is_served = false;
     return false;
@@ -181,7 +194,7 @@ class Moves {
   One* wanted_ = nullptr;  // a server that waits for the owner to close
   int updates_ = 0;        // of all
   int moved_ = 0, kept_ = 0, deaths_ = 0;
-  std::string wrong_;
+  std::string what_, wrong_;
 };
 
 thread_local Moves::One* Moves::current = nullptr;

@@ -97,20 +97,52 @@ TfStatus Ownership::DoClaim() {
 }
 
 TfStatus Ownership::Succeed(const Tenure& closed) {
-  closed_ = closed;
-  TF_RETURN_IF_ERROR(Reclaim());
-  return state_ == State::kOwner ? TfStatus() : Check();
+  std::vector<FolderFile> files;
+  TF_RETURN_IF_ERROR(folder_.List(&files));
+  const Tenure highest = HighestOther(files);
+  if (highest == closed) return ClaimAlone(closed.epoch + 1, /*gives_way=*/true);
+  TF_RETURN_IF_ERROR(Lose(highest, files));
+  return Check();
 }
 
 TfStatus Ownership::Reclaim() {
   state_ = State::kUnclaimed;
-  return DoClaim();
+  return ClaimAlone(own_.epoch + 1, /*gives_way=*/false);
+}
+
+// Only an owner that has closed and the server for which it has may claim this epoch. Each writes its file and lists
+// the folder: if neither sees the other's, one of them has not written it yet, and will see the first one's. Who gives
+// way removes its file and never serves; the other one waits a while for that, or until the first says by its address
+// that it has won.
+TfStatus Ownership::ClaimAlone(uint64_t epoch, bool gives_way) {
+  Owner claimed = own_;
+  claimed.address.clear();
+  claimed.epoch = epoch;
+  TF_RETURN_IF_ERROR(folder_.WriteOwner(claimed));
+  for (int i = 0; i < kLooksMax; ++i) {
+    std::vector<FolderFile> files;
+    TF_RETURN_IF_ERROR(folder_.List(&files));
+    const Tenure other = HighestOther(files);
+    if (other.epoch < epoch) {
+      Win(epoch);
+      return Check();
+    }
+    if (gives_way || other.epoch > epoch || HasWon(other, files)) {
+      if (gives_way) folder_.RemoveOwner({epoch, own_.holder});
+      TF_RETURN_IF_ERROR(Lose(other, files));
+      return Check();
+    }
+    claim_.wait();
+  }
+  // The other one has died, or stands still; when it wakes, it looks before it serves.
+  TF_RETURN_IF_ERROR(DoClaim());
+  return state_ == State::kOwner ? TfStatus() : Check();
 }
 
 // Whether it is in use where it says.
 TfStatus Ownership::AskOwner(const Tenure& tenure, const std::vector<FolderFile>& files) {
   const Owner owner = Describe(tenure, files);
-  if (tenure == closed_ || owner.address.empty() || !claim_.is_served(owner)) return TfStatus();
+  if (owner.address.empty() || !claim_.is_served(owner)) return TfStatus();
   if (owner.cluster == own_.cluster) return Lose(tenure, files);
   return absl::FailedPreconditionError(absl::StrCat("it belongs to the cluster \"", owner.cluster, "\", whose ",
                                                     own_.task, " is served at ", owner.address, ", and this is \"",

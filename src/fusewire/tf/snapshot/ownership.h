@@ -59,9 +59,9 @@ class Ownership {
 
   // Takes the task, unless another server serves it: then the state is kElsewhere. An error: it could not be claimed.
   TfStatus DoClaim();
-  // Likewise; this owner has closed for us. Fails if the task is another one's.
+  // Takes the task from an owner that has closed for this server. Fails if that one goes on, or another one has it.
   TfStatus Succeed(const Tenure& closed);
-  // Likewise, for an owner that has closed for another server, which has not come.
+  // Takes it again, as an owner that has closed for another server. Fails if that one has it, or may have it.
   TfStatus Reclaim();
   // Fails once another server has the task; the state is kElsewhere from then on. A folder that can't be read changes
   // nothing.
@@ -74,7 +74,8 @@ class Ownership {
   TfStatus SetAddress(const std::string& address);
 
  private:
-  static constexpr int kClaimsMax = 100;
+  static constexpr int kClaimsMax = 100, kLooksMax = 10;
+  TfStatus ClaimAlone(uint64_t epoch, bool gives_way);
   TfStatus AskOwner(const Tenure& tenure, const std::vector<FolderFile>& files);
   void Win(uint64_t epoch);
   // The highest of others, or none: epoch 0.
@@ -90,7 +91,6 @@ class Ownership {
   State state_ = State::kUnclaimed;
   bool has_file_ = true;
   int64_t seen_ns_ = 0;
-  Tenure closed_;
   Owner own_, other_;
 };
 
