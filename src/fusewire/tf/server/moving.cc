@@ -9,6 +9,7 @@
 #include <tensorflow/core/platform/env.h>
 
 #include "fusewire/base/clock.h"
+#include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/server/drain.h"
@@ -127,6 +128,31 @@ rpc::Method TakeTaskMethod(const tensorflow::ServerDef& def, TakeHere take, std:
           nullptr};
 }
 
+ChannelPtr AwaitRoute(const Ways& ways, int64_t limit_ns, bool* is_grpc_only) {
+  // shared_ptr: the answer may come after the wait for it.
+  struct Answer {
+    Mutex mutex;
+    CondVar come;
+    bool has_come FUSEWIRE_GUARDED_BY(mutex) = false;
+    TfStatus status FUSEWIRE_GUARDED_BY(mutex);
+    ChannelPtr channel FUSEWIRE_GUARDED_BY(mutex);
+  };
+  auto answer = std::make_shared<Answer>();
+  ways.peer->Route(ways.side, [answer](const TfStatus& status, const ChannelPtr& channel) {
+    MutexLock lock(answer->mutex);
+    answer->has_come = true;
+    answer->status = status;
+    answer->channel = channel;
+    answer->come.NotifyAll();
+  });
+  MutexLock lock(answer->mutex);
+  const int64_t deadline_ns = AddNs(Clock::Real()->NowNs(), limit_ns);
+  while (!answer->has_come && answer->come.WaitUntil(answer->mutex, deadline_ns)) {
+  }
+  *is_grpc_only = answer->has_come && answer->status.ok() && answer->channel == nullptr;
+  return answer->channel;
+}
+
 TfStatus GiveAway(const std::string& task, uint64_t pause_ms_max, const std::vector<Ways>& siblings,
                   std::string* said) {
   struct Taker {
@@ -136,7 +162,8 @@ TfStatus GiveAway(const std::string& task, uint64_t pause_ms_max, const std::vec
   std::map<uint64_t, Taker> takers;  // by process
   std::string unheard;
   for (size_t i = 0; i < std::min(siblings.size(), kTakersMax); ++i) {
-    const ChannelPtr channel = siblings[i].peer->channel();
+    bool is_grpc_only = false;
+    const ChannelPtr channel = AwaitRoute(siblings[i], kCountNs, &is_grpc_only);
     if (channel == nullptr || channel->options().epoch == 0) continue;
     rpc::Client::Answer answer;
     VarReader content{ConstBytes()};

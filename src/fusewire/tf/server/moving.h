@@ -32,6 +32,8 @@ rpc::Method HandOverMethod(Departures* departures);
 using TakeHere = std::function<TfStatus(int task_index, int64_t pause_ms_max, std::string* said)>;
 // `tasks`: how many the process serves.
 rpc::Method TakeTaskMethod(const tensorflow::ServerDef& def, TakeHere take, std::function<size_t()> tasks);
+// A thread that may wait. Null: there is no way in time, or, with *is_grpc_only, gRPC is the only one.
+ChannelPtr AwaitRoute(const Ways& ways, int64_t limit_ns, bool* is_grpc_only);
 // A thread that may wait. Asks the process of one of these to take the task: another process than this one, and of
 // those the one with the fewest tasks. What was done, in words.
 TfStatus GiveAway(const std::string& task, uint64_t pause_ms_max, const std::vector<Ways>& siblings, std::string* said);

@@ -140,29 +140,6 @@ void StartWatchOf(const ServerSettings& settings) {
   }
 }
 
-// Called while a graph is made: a task that does not answer in time counts as capable, and the step reports the error.
-bool Reaches(const Ways& ways) {
-  // shared_ptr: the answer may come after the wait for it.
-  struct Answer {
-    Mutex mutex;
-    CondVar come;
-    bool has_come FUSEWIRE_GUARDED_BY(mutex) = false;
-    bool is_grpc_only FUSEWIRE_GUARDED_BY(mutex) = false;
-  };
-  auto answer = std::make_shared<Answer>();
-  ways.peer->Route(ways.side, [answer](const TfStatus& status, const ChannelPtr& channel) {
-    MutexLock lock(answer->mutex);
-    answer->has_come = true;
-    answer->is_grpc_only = status.ok() && channel == nullptr;
-    answer->come.NotifyAll();
-  });
-  MutexLock lock(answer->mutex);
-  const int64_t deadline_ns = AddNs(Clock::Real()->NowNs(), kReachNs);
-  while (!answer->has_come && answer->come.WaitUntil(answer->mutex, deadline_ns)) {
-  }
-  return !answer->is_grpc_only;
-}
-
 // All caches of a server are ours.
 const ClusterPtr& ClusterOf(tensorflow::WorkerCacheInterface* cache) {
   return static_cast<WorkerCache*>(cache)->cluster();
@@ -254,7 +231,7 @@ TfStatus Server::Start() {
     watch->AddTask({ShortTask(own_task()), protocol_, service_->port(), MembersOf(server_def().cluster())});
   }
   if (snapshots_ == nullptr) return TfStatus();
-  if ((snapshots_->arrival() != nullptr)) return Arrive();
+  if (snapshots_->arrival() != nullptr) return Arrive();
   Hold();
   return TfStatus();
 }
@@ -306,12 +283,17 @@ TfStatus Server::Arrive() {
   if (taken.ok()) taken = service_->star().Resume(values);
   if (!taken.ok()) {
     Yield(snapshots_->owner().epoch, /*has_moved=*/false);
-    return TfStatus(taken.code(), absl::StrCat(ShortTask(own_task()), " has not moved here: ", taken.message()));
+    snapshots_->arrival().reset();  // the old server goes on
+    taken = TfStatus(taken.code(), absl::StrCat(ShortTask(own_task()), " has not moved here: ", taken.message()));
+    if (hosting_.is_guest()) return taken;
+    FUSEWIRE_LOG(kWarn, "%s; it stays where it is", std::string(taken.message()).c_str());
+    return TfStatus();
   }
   worker_->Unfence();
   SayWhere(snapshots_->owner().epoch);
   Hold();
   const std::string said = snapshots_->arrival()->SayDone();
+  snapshots_->arrival().reset();
   FUSEWIRE_LOG(kInfo, "%s: it has moved here, epoch %llu: %s", ShortTask(own_task()).c_str(),
                static_cast<unsigned long long>(snapshots_->owner().epoch), said.c_str());
   succession_.SetSaid(said);
@@ -418,11 +400,15 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
   }
   // With polling, there are processors to spare.
   if (!settings_.pool.busy_poll) worker_env()->compute_pool = QuietPool(worker_env()->compute_pool->NumThreads());
-  // Sessions whose master is this task have their graphs cut.
+  // Sessions whose master is this task have their graphs cut. Called while a graph is made.
   auto reaches = [this](const std::string& task) {
     Ways ways;
     std::string address;
-    return FindTaskNow(task, &ways, &address).ok() && Reaches(ways);
+    if (!FindTaskNow(task, &ways, &address).ok()) return false;
+    // One that does not answer in time counts as capable, and the step reports the error.
+    bool is_grpc_only = false;
+    AwaitRoute(ways, kReachNs, &is_grpc_only);
+    return !is_grpc_only;
   };
   StarHome home{StarModeOf(protocol_), protocol_, reaches};
   if (home.mode != StarMode::kOff && !settings_.merge_parts) home.mode = StarMode::kFull;
@@ -452,7 +438,13 @@ TfStatus Server::OpenSnapshots(tensorflow::DeviceMgr** devices) {
     };
     claim.pause_ns_max = settings_.pause_ns_max;
   }
-  TF_RETURN_IF_ERROR(Snapshots::Open(settings_.snapshots, server_def(), &snapshots_, std::move(claim)));
+  TfStatus opened = Snapshots::Open(settings_.snapshots, server_def(), &snapshots_, claim);
+  if (!opened.ok() && settings_.moves_here && !hosting_.is_guest()) {
+    FUSEWIRE_LOG(kWarn, "%s; it stays where it is", std::string(opened.message()).c_str());
+    claim.predecessor = nullptr;
+    opened = Snapshots::Open(settings_.snapshots, server_def(), &snapshots_, claim);
+  }
+  TF_RETURN_IF_ERROR(opened);
   if (!is_shell()) {
     *devices = snapshots_->devices();
   } else if (hosting_.is_guest()) {
@@ -644,7 +636,7 @@ TfStatus Server::OpenDataPort() {
   }
   if (!opened.ok()) return Failed(opened);
   worker_->SetStar(&service_->star());
-  if (snapshots_ != nullptr && (snapshots_->arrival() != nullptr)) {
+  if (snapshots_ != nullptr && snapshots_->arrival() != nullptr) {
     worker_->Fence([](PortWords*) { return false; });  // until it has arrived
   } else if (snapshots_ != nullptr) {
     snapshots_->SetAddress(DataAddress());

@@ -48,8 +48,8 @@ class Snapshots {
 
   // When it was opened.
   bool is_elsewhere() const { return devices_ == nullptr; }
-  // Null: the task does not come from another server.
-  Arrival* arrival() { return arrival_.get(); }
+  // Null: the task does not come from another server, or has come.
+  std::unique_ptr<Arrival>& arrival() { return arrival_; }
   // The old server closes, and this one has the task, at that address. *values: of steps under way. Fails: the old
   // server goes on.
   TfStatus TakeOver(const std::string& address, std::string* values);
