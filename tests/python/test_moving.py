@@ -2,6 +2,7 @@
 """Parameter servers move from process to process while a worker trains: nothing is lost, and its session goes on."""
 
 import os
+import random
 import re
 import signal
 import threading
@@ -326,3 +327,47 @@ def test_a_job_grows_and_shrinks_in_mid_training(tmp_path, protocol):
     assert "DONE" in (tmp_path / "output").read_text()
     assert " failed" not in (tmp_path / "errors").read_text()
     assert os.listdir(tmp_path / "runtime" / "fusewire") == []
+
+
+EQUAL = (
+    "import hashlib\n"
+    + TRAIN.partition("\nclass Sessions")[0]
+    + """
+with tf1.Session(server.target) as session:
+    session.run(tf1.global_variables_initializer())
+    say("TRAINS")
+    took = []
+    for step in range(STEPS):
+        begun = time.perf_counter()
+        got = session.run(counted, {which: np.random.RandomState(step).randint(0, 500, 30)})
+        took.append(time.perf_counter() - begun)
+        assert got == [step + 1, step + 1], (got, step)
+    values = b"".join(np.ascontiguousarray(session.run(each)).tobytes() for each in tf1.global_variables())
+    say("SUM", hashlib.sha256(values).hexdigest())
+    say("WAITED", *(round(1000 * each, 1) for each in sorted(took)[-100:]))
+done()
+"""
+)
+
+
+@pytest.mark.parametrize("protocol", STAR)
+@pytest.mark.parametrize("moves", [10, pytest.param(100, marks=pytest.mark.slow)])
+def test_a_run_with_moves_is_bit_equal_to_one_without(training, tmp_path, protocol, moves):  # noqa: F811
+    """Of one worker, at random points; the steps that have waited longest are printed."""
+    steps, sums = 60 * moves, set()
+    for count in (0, moves):
+        folder = str(tmp_path / f"snapshots-{count}")
+        program = EQUAL.replace("STEPS", str(steps))
+        cluster, servers, worker = training(protocol, program, FUSEWIRE_SECRET=SECRET, FUSEWIRE_SNAPSHOTS=folder)
+        chance, at = random.Random(protocol), [0, 1]
+        for _ in range(count):
+            task = chance.randrange(2)
+            at[task] = 1 - at[task]
+            print(order(cluster, at[task], f"move ps:{task} 1000"))
+        *_, total = cluster.read_until(worker, "SUM", 120)
+        print(cluster.read_until(worker, "WAITED", 10)[-1])
+        sums.add(total)
+        worker.wait(60)
+        for server in servers:
+            kill(server)
+    assert len(sums) == 1
