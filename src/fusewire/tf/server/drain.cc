@@ -20,14 +20,14 @@
 namespace fusewire::tf {
 namespace {
 
-std::atomic<int> drains{0};
+std::atomic<int> draining_count{0};
 std::atomic<int> term_pipe{-1};  // the end of a pipe into which the signal writes
 struct sigaction term_before;    // what the signal did
 
 void OnTerm(int) {
   const int kept = errno;
   const char byte = 0;
-  if (write(term_pipe.load(), &byte, 1) < 0) ++drains;  // nothing else can be done here
+  if (write(term_pipe.load(), &byte, 1) < 0) ++draining_count;  // nothing else can be done here
   errno = kept;
 }
 
@@ -60,7 +60,7 @@ void Await(int end, int64_t limit_ns, const std::function<TfStatus()>& drain) {
   while (read(end, &byte, 1) != 1) {
     if (errno != EINTR) return;
   }
-  ++drains;
+  ++draining_count;
   sigaction(SIGTERM, &term_before, nullptr);  // a second one ends the process at once
   TfStatus drained;
   const bool has_ended = DrainWithin(limit_ns, drain, &drained);
@@ -82,10 +82,10 @@ uint64_t ProcessId() {
   return id;
 }
 
-bool IsDraining() { return drains > 0; }
+bool IsDraining() { return draining_count > 0; }
 
-Draining::Draining() { ++drains; }
-Draining::~Draining() { --drains; }
+Draining::Draining() { ++draining_count; }
+Draining::~Draining() { --draining_count; }
 
 void DrainBeforeTheEnd(int64_t limit_ns, std::function<TfStatus()> drain) {
   static std::atomic<bool> has_begun{false};
