@@ -74,7 +74,7 @@ def freeze(machine: Machine, draw: random.Random) -> tuple[str, Iterator[float]]
         if machine.adopts:
             server.may_die = "kill"
             if is_last:
-                server.kill()
+                server.kill(began)
                 machine.start_again(server)
                 return
             server.note_end(began)

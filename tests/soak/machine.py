@@ -126,9 +126,10 @@ class Task:
         if self.alive():
             self.process.send_signal(number)
 
-    def kill(self) -> None:
+    def kill(self, lost: float | None = None) -> None:
+        """`lost`: when it has done its last work, if not now."""
         if self.process is not None:
-            began = time.monotonic()
+            began = time.monotonic() if lost is None else lost
             self.send(signal.SIGKILL)
             self.process.wait(30)
             self.note_end(began)

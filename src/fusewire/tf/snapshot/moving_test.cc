@@ -259,8 +259,8 @@ TEST_F(MovingTest, ItHasAllThatTheOldServerHadWhenItClosed) {
   const int64_t deadline_ns = AddNs(Clock::Real()->NowNs(), 20 * kSecondNs);
   while (old_->Bytes("rows") != "none" && Clock::Real()->NowNs() < deadline_ns) std::this_thread::yield();
   EXPECT_TRUE(old_->Bytes("rows") == "none");
+  old_->snapshots().Stop();
   EXPECT_FALSE(old_->snapshots().Write().ok());
-  new_->Serve();
   EXPECT_TRUE(new_->snapshots().Write().ok());
 }
 
@@ -279,7 +279,6 @@ TEST_F(MovingTest, WhenTheNewServerDoesNotComeTheOldOneGoesOnWithAHigherEpoch) {
   EXPECT_NE(old_before_["rows"], "none");
   // And who comes too late has lost.
   EXPECT_FALSE(new_->snapshots().TakeOver("host:2", &values_).ok());
-  EXPECT_TRUE(old_->snapshots().Write().ok());
   // Another one may come.
   Follow(nullptr, 6);
   ASSERT_TRUE(new_->opened().ok()) << new_->opened();
@@ -296,6 +295,7 @@ TEST_F(MovingTest, WhereverTheNewServerEndsBeforeItHasTheTaskTheOldOneGoesOn) {
     EXPECT_THAT(std::string(new_->opened().message()), HasSubstr("ps:3 can't move here from host:1"));
     EXPECT_FALSE(old_->is_closed());
   }
+  old_->snapshots().Stop();
   EXPECT_TRUE(old_->snapshots().Write().ok());
 }
 
@@ -306,6 +306,7 @@ TEST_F(MovingTest, WhoIsBusyStays) {
   const TfStatus taken = new_->snapshots().TakeOver("host:2", &values_);
   EXPECT_THAT(std::string(taken.message()), HasSubstr("a step is running"));
   EXPECT_FALSE(old_->is_closed());
+  old_->snapshots().Stop();
   EXPECT_TRUE(old_->snapshots().Write().ok());
 }
 
