@@ -55,7 +55,7 @@ def stock(python: pathlib.Path, servers: int, workers: int) -> Side:
 
 
 def _run(python: pathlib.Path, words: list[str]) -> list[str]:
-    # With a limit: it ends by itself even if the demo is killed.
+    # The limit ends it even if the demo is killed.
     words = [*words, "--live", "off", "--timeout", f"{LIMIT_S:.0f}", str(HERE / "trainee.py")]
     return [str(python.with_name("fusewire")), "run", *words]
 

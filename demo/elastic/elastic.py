@@ -34,7 +34,7 @@ class Fault:
     kind: str  # kill, move, double
 
 
-APART = 0.13  # from the end of what was done to what comes next, and to the end
+APART = 0.13  # between the end of one event and the next, and before the end
 # A process is killed when others are there that can take over what it had.
 SCHEDULE = (Fault(0.16, "move"), Fault(0.36, "double"), Fault(0.58, "kill"), Fault(0.80, "kill"))
 ONLY_KILLS = (Fault(0.35, "kill"),)

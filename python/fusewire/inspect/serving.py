@@ -89,7 +89,7 @@ class Look:
 
 
 def limit_s(bytes_to_move: int) -> float:
-    """How long an order may take that moves so much."""
+    """How long an order that moves this much may take."""
     return inquiry.ORDER_S + bytes_to_move / BYTES_PER_S
 
 

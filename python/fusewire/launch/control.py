@@ -118,7 +118,7 @@ def _lines_of(request: Request) -> Iterator[tuple[str, str]]:
 
 
 def _request(line: socket.socket) -> list[str]:
-    """The words of the first line. OSError: it has not come in time, or is none."""
+    """The words of the first line. Raises OSError if no such line comes in time."""
     ends = time.monotonic() + REQUEST_S
     data = b""
     while not data.endswith(b"\n"):
