@@ -35,8 +35,9 @@ WINGS = {
         "star/cut": ("fuse", "bridge"),
         "star/call": ("star", "receive", "peer", "profile", "bridge", "heads"),
         "star/serve": ("star", "star/cut", "snapshot", "state", "receive", "peer", "profile", "bridge", "heads"),
+        "star/home": ("star/cut", "star/serve", "receive", "bridge"),
         "server": (
-            *("star", "star/cut", "star/call", "star/serve", "snapshot", "state"),
+            *("star", "star/cut", "star/call", "star/serve", "star/home", "snapshot", "state"),
             *("fuse", "collective", "receive", "provide", "peer", "profile", "bridge", "heads"),
         ),
         "threads": ("star/call", "star/serve", "snapshot", "receive", "provide", "peer", "bridge"),
@@ -142,6 +143,7 @@ CALLS = [
             "src/fusewire/base/mutex.": "what a Mutex is made of",
             "src/fusewire/tf/star/serve/program.": "a variable's lock, which TensorFlow hands over with the variable",
             "src/fusewire/tf/state/holding.": "the same",
+            "src/fusewire/tf/bridge/graphs.": "TensorFlow's lock of its own table",
         },
     ),
     (

@@ -84,6 +84,14 @@ SETTINGS = (
         SERVER,
     ),
     Setting(
+        "FUSEWIRE_WORKER_LIST",
+        "auto",
+        "over star_server, whether a worker runs its own operations as a list on the thread of `session.run`: `always` "
+        "where it can, `never`, or `auto`, where that is measured to be faster than TensorFlow's executor; see "
+        "[star_server.md](star_server.md#at-the-worker)",
+        SERVER,
+    ),
+    Setting(
         "FUSEWIRE_PS_REACTORS",
         "half of the usable cores, 1 to 4",
         "number of reactors, the threads that move data, in a task of job `ps` and of every job not named in the next "

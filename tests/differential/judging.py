@@ -34,6 +34,8 @@ class Child:
     def __init__(self, reactors: int, limit_s: float, mode: str) -> None:
         count = str(reactors)
         environment = {**os.environ, "FUSEWIRE_PS_REACTORS": count, "FUSEWIRE_WORKER_REACTORS": count}
+        # Too few steps for a worker to measure which way is faster: it gets one of them.
+        environment.setdefault("FUSEWIRE_WORKER_LIST", "never" if reactors == REACTORS[-1] else "always")
         path = [str(HERE), str(HERE.parent / "python"), environment.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
         self._limit_s = limit_s

@@ -25,4 +25,12 @@ using TfStatus = absl::Status;
 template <class T>
 using TfRef = tsl::core::RefCountPtr<T>;
 
+// Newer versions pass a session's config to its kernels. Called with 0: the first that compiles.
+template <class Args, class Params>
+auto PassSessionConfig(const Args& args, Params* params, int) -> decltype(void(params->session_config)) {
+  params->session_config = args.session_config;
+}
+template <class Args, class Params>
+void PassSessionConfig(const Args&, Params*, long) {}
+
 }  // namespace fusewire::tf

@@ -10,6 +10,8 @@
 
 namespace fusewire::tf {
 
+thread_local bool StepThread::is_here_ = false;
+
 TfStatus FindWays(const GrpcCachePtr& cache, const std::string& task, Ways* ways) {
   // Sessions wrap their cache, so it is the worker that has to be asked.
   tensorflow::WorkerInterface* worker = cache->GetOrCreateWorker(task);

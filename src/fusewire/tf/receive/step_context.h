@@ -15,6 +15,7 @@
 #include <tensorflow/core/distributed_runtime/worker_env.h>
 #include <tensorflow/core/distributed_runtime/worker_session.h>
 #include "fusewire/base/mutex.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/peer/peer.h"
 
@@ -43,6 +44,19 @@ TfStatus FindWays(const GrpcCachePtr& cache, const std::string& task, Ways* ways
 // find it.
 ChannelPtr NextOf(const std::vector<Ways>& ways, uint64_t turn);
 
+// A thread that has called Session.run, and may be kept until the step ends: it waits for that anyway.
+// Home: the thread. Owns: the fact, until it goes.
+class StepThread {
+ public:
+  StepThread() { is_here_ = true; }
+  ~StepThread() { is_here_ = false; }
+  StepThread(const StepThread&) = delete;
+  static bool IsHere() { return is_here_; }
+
+ private:
+  static thread_local bool is_here_;
+};
+
 class StepContext {
  public:
   // Another task of the step's session.
@@ -65,6 +79,9 @@ class StepContext {
   void SetSession(tensorflow::WorkerSession* session) { session_.store(session, std::memory_order_release); }
 
   const std::string& session_handle() const { return session_handle_; }
+  // The loop to turn by who waits for the step's calls: that of the last one. Null: there was none.
+  void SetLoop(reactor::Reactor* loop) { loop_.store(loop, std::memory_order_release); }
+  reactor::Reactor* loop() const { return loop_.load(std::memory_order_acquire); }
   // Of the executors of this task.
   int pool_threads() const { return env_.compute_pool->NumThreads(); }
 
@@ -100,6 +117,7 @@ class StepContext {
   std::string session_handle_;
   bool is_traced_ = false;
   std::atomic<tensorflow::WorkerSession*> session_{nullptr};
+  std::atomic<reactor::Reactor*> loop_{nullptr};
   std::atomic<int64_t> left_there_{0};
   Mutex mutex_;
   std::vector<ChannelPtr> holders_ FUSEWIRE_GUARDED_BY(mutex_);  // of remaining values

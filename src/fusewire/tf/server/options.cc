@@ -81,6 +81,18 @@ task::TransportChoice ReadWire() {
   return wire;
 }
 
+ListUse ReadListUse() {
+  const std::string value = ReadText("FUSEWIRE_WORKER_LIST");
+  if (value == "always") return ListUse::kAlways;
+  if (value == "never") return ListUse::kNever;
+  if (!value.empty() && value != "auto") {
+    FUSEWIRE_LOG(kWarn,
+                 "FUSEWIRE_WORKER_LIST is \"%s\": auto, always or never is expected; the default auto holds; see: %s",
+                 value.c_str(), "fusewire explain settings#the-table");
+  }
+  return ListUse::kMeasured;
+}
+
 // A word that is no place: loopback, as without it. Refused: no port.
 observe::Place ReadStatusPlace(const std::string& secret) {
   const Result<observe::Place> read = observe::ReadPlace(ReadText("FUSEWIRE_STATUS"), secret);
@@ -206,6 +218,7 @@ ServerSettings ReadSettings(const std::string& job) {
   // As in our predecessor, the variables for workers also apply to chiefs, the others to all other jobs.
   bool is_worker = job == "worker" || job == "chief" || job == "master";
   settings.disabled = ReadSwitch({"FUSEWIRE_DISABLE"}, false);
+  settings.lists = ReadListUse();
   settings.merge_parts = ReadSwitch({"TF_ENABLE_PS_GRAPH_FUSION"}, true);
   if (is_worker) {
     settings.pool.reactors =

@@ -17,13 +17,15 @@
 #include "fusewire/tf/server/network.h"
 #include "fusewire/tf/snapshot/snapshots.h"
 #include "fusewire/tf/star/cut/star_pass.h"
+#include "fusewire/tf/star/home/step_list.h"
 #include "fusewire/transport/protection.h"
 
 namespace fusewire::tf {
 
 struct ServerSettings {
-  bool disabled = false;    // FUSEWIRE_DISABLE: everything over gRPC
-  bool merge_parts = true;  // TF_ENABLE_PS_GRAPH_FUSION: star_server_lite makes as few calls as possible
+  bool disabled = false;               // FUSEWIRE_DISABLE: everything over gRPC
+  ListUse lists = ListUse::kMeasured;  // FUSEWIRE_WORKER_LIST
+  bool merge_parts = true;             // TF_ENABLE_PS_GRAPH_FUSION: star_server_lite makes as few calls as possible
   pipe::Options pipe;
   Status secret;  // of FUSEWIRE_SECRET and FUSEWIRE_SECRET_FILE
   reactor::PoolOptions pool;

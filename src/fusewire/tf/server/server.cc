@@ -411,6 +411,7 @@ TfStatus Server::Prepare(const tensorflow::ServerFactory::Options& options) {
     return !is_grpc_only;
   };
   StarHome home{StarModeOf(protocol_), protocol_, reaches};
+  if (home.mode != StarMode::kOff) worker_->RunLists(settings_.lists);
   if (home.mode != StarMode::kOff && !settings_.merge_parts) home.mode = StarMode::kFull;
   for (tensorflow::Device* device : worker_env()->device_mgr->ListDevices()) {
     if (home.mode != StarMode::kOff) RegisterHome(device->attributes().incarnation(), home);

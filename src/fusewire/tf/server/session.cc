@@ -17,6 +17,7 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/observe/event.h"
 #include "fusewire/tf/fuse/passes.h"
+#include "fusewire/tf/receive/step_context.h"
 
 namespace fusewire::tf {
 
@@ -195,6 +196,7 @@ TfStatus Session::Run(const RunOptions& options, const std::vector<std::pair<std
   TfStatus status;
   {
     observe::Event event = BeginStep();
+    StepThread here;
     StepLimit limit(&call, request.options().timeout_in_ms());
     status = master->Run(&call, request, &response);
     event.End(status.ok());

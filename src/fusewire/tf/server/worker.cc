@@ -9,6 +9,7 @@
 #include <tensorflow/core/lib/core/threadpool.h>
 
 #include "fusewire/observe/event.h"
+#include "fusewire/tf/bridge/graphs.h"
 #include "fusewire/tf/peer/fused.h"
 #include "fusewire/tf/peer/wire_call.h"
 #include "fusewire/tf/receive/rendezvous.h"
@@ -159,7 +160,22 @@ void Worker::RegisterGraphAsync(const tensorflow::RegisterGraphRequest* request,
                                 tensorflow::RegisterGraphResponse* response, tensorflow::StatusCallback done) {
   if (is_fenced()) return done(Fenced());
   if (StarService* star = star_.load(std::memory_order_acquire)) star->Learn(request->graph_def());
-  GrpcWorker::RegisterGraphAsync(request, response, std::move(done));
+  const bool is_watched = request->debug_options().debug_tensor_watch_opts_size() > 0;
+  if (lists_ == ListUse::kNever || is_watched)
+    return GrpcWorker::RegisterGraphAsync(request, response, std::move(done));
+  GrpcWorker::RegisterGraphAsync(request, response, [this, request, response, done = std::move(done)](TfStatus status) {
+    if (status.ok()) RunAsList(*request, response->graph_handle());
+    done(status);
+  });
+}
+
+void Worker::RunAsList(const tensorflow::RegisterGraphRequest& request, const std::string& graph) {
+  const std::string& handle = request.session_handle();
+  SessionPtr session;
+  if (!env()->session_mgr->WorkerSessionForSession(handle, &session).ok()) return;
+  ReplaceExecutor(session->graph_mgr(), graph, [this, &handle](const RegisteredGraph& registered, auto usual) {
+    return StepList::Wrap(lists_, registered, handle, std::move(usual));
+  });
 }
 
 void Worker::DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest* request,

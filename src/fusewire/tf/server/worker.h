@@ -13,6 +13,7 @@
 #include "fusewire/tf/peer/peer.h"
 #include "fusewire/tf/provide/provider.h"
 #include "fusewire/tf/server/inquiry.h"
+#include "fusewire/tf/star/home/step_list.h"
 #include "fusewire/tf/star/serve/star_service.h"
 
 namespace fusewire::tf {
@@ -55,6 +56,8 @@ class Worker final : public tensorflow::GrpcWorker {
   // What the graph holds on this task belongs to its snapshots.
   void RegisterGraphAsync(const tensorflow::RegisterGraphRequest* request, tensorflow::RegisterGraphResponse* response,
                           tensorflow::StatusCallback done) override;
+  // Before the first graph: sessions of this process run their graphs here as lists (star/home/step_list.h).
+  void RunLists(ListUse use) { lists_ = use; }
   void DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest* request,
                             tensorflow::DeregisterGraphResponse* response, tensorflow::StatusCallback done) override;
 
@@ -78,11 +81,13 @@ class Worker final : public tensorflow::GrpcWorker {
   const Provider::Source& source() const { return source_; }
 
  private:
+  void RunAsList(const tensorflow::RegisterGraphRequest& request, const std::string& graph);
   bool is_fenced() const { return is_fenced_.load(std::memory_order_acquire); }
 
   const bool is_grpc_only_;
   const bool must_encrypt_;
   uint32_t step_tag_ = 0;
+  ListUse lists_ = ListUse::kNever;
   const Provider::Source source_;
   Mutex mutex_;
   PortWords words_ FUSEWIRE_GUARDED_BY(mutex_);  // without a port until it is announced

@@ -309,12 +309,13 @@ void Part::Run(PartRun* run, std::function<void(const TfStatus&)> done) {
   FUSEWIRE_CHECK(program_ != nullptr || executor_ != nullptr);
   FUSEWIRE_DCHECK(run->args.size() == ends_.args().size());
   if (program_ == nullptr) return RunInExecutor(run, std::move(done));
-  int64_t begun_ns = Clock::Real()->NowNs();
-  TfStatus status = program_->Run(run);
-  const int64_t took_ns = Clock::Real()->NowNs() - begun_ns;
-  Measured(took_ns);
-  if (owner_.inventory != nullptr) owner_.inventory->CountBusy(took_ns);
-  done(status);
+  const int64_t begun_ns = Clock::Real()->NowNs();
+  program_->Run(run, [this, begun_ns, done = std::move(done)](const TfStatus& status) {
+    const int64_t took_ns = Clock::Real()->NowNs() - begun_ns;
+    Measured(took_ns);
+    if (owner_.inventory != nullptr) owner_.inventory->CountBusy(took_ns);
+    done(status);
+  });
 }
 
 void Part::RunInExecutor(PartRun* run, std::function<void(const TfStatus&)> done) {

@@ -1,9 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A part of a graph as a list: kernels in an order in which each has its inputs, and slots for their outputs. One
-// thread runs it from the first to the last, without a queue, a lock or a count of missing inputs. Branches are decided
-// during the run: operations in a branch that is not taken are dead, and skipped. Only for kernels that end when they
-// return, and not for loops: Part gives the rest to TensorFlow's executor.
-// Home: any thread; many runs at once. Owns: its constants; not the kernels. Fails: with the first kernel's status.
+// A graph as a list: kernels in an order in which each has its inputs, and slots for their outputs. One thread runs it
+// from the first to the last, without a queue or a count of missing inputs. Branches are decided during the run:
+// operations in a branch that is not taken are dead, and skipped. Not for loops: they are left to TensorFlow's
+// executor. Asynchronous kernels begin as early as they can; what waits for one is passed over until it has ended. If
+// nothing else is left to do, the thread waits, and turns the loop that the answers come to; after a while it leaves
+// the run to the thread of the next kernel that ends. Home: any thread; many runs at once. Owns: its constants; not the
+// kernels. Fails: with the first kernel's status, once all kernels that have begun have ended.
 #pragma once
 
 #include <functional>
@@ -12,11 +14,13 @@
 #include <vector>
 
 #include <tensorflow/core/common_runtime/device.h>
+#include <tensorflow/core/common_runtime/executor.h>
 #include <tensorflow/core/common_runtime/step_stats_collector.h>
 #include <tensorflow/core/framework/cancellation.h>
 #include <tensorflow/core/framework/op_kernel.h>
 #include <tensorflow/core/graph/graph.h>
 #include "fusewire/base/mutex.h"
+#include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/star/serve/writes.h"
 
@@ -30,6 +34,10 @@ struct PartRun {
   tensorflow::CancellationManager cancellation;
   std::unique_ptr<tensorflow::StepStatsCollector> collector;  // of a traced run
   tensorflow::StepStats stats;
+  // Of a worker's own step; copied by Run. Null: the run of a part, which shares nothing with the rest of its step.
+  const tensorflow::Executor::Args* outer = nullptr;
+  // The loop that the answers to the step's calls come to; it may be null, or return null.
+  std::function<reactor::Reactor*()> loop;
 };
 
 class Program {
@@ -39,6 +47,8 @@ class Program {
     tensorflow::FunctionLibraryRuntime* library = nullptr;
     std::function<void(std::function<void()>)> runner;
     Inventory* inventory = nullptr;  // of the task, whose marks are set; null: it keeps no snapshots
+    // The graph is a worker's own: it may send, receive and wait.
+    bool is_own = false;
   };
   using KernelOf = std::function<tensorflow::OpKernel*(const tensorflow::Node&)>;
 
@@ -46,7 +56,8 @@ class Program {
   static std::unique_ptr<Program> Make(const tensorflow::Graph& graph, const Place& place, const KernelOf& kernel_of);
   ~Program();
 
-  TfStatus Run(PartRun* run);
+  // Calls `done` once, as the last thing; on this thread, unless it was left to another one. `run` lives until then.
+  void Run(PartRun* run, std::function<void(const TfStatus&)> done);
 
  private:
   // The value of a kernel's input, or of a result.
@@ -55,7 +66,9 @@ class Program {
     tensorflow::Tensor* reference = nullptr;
     tensorflow::mutex* mutex = nullptr;  // of the reference
     bool is_dead = false;
+    bool stays = false;  // a constant, for all runs
     void Clear() {
+      if (stays) return;
       reference = nullptr;
       is_dead = false;
       tensor = tensorflow::Tensor();
@@ -68,14 +81,21 @@ class Program {
     int number;
     std::vector<size_t> slots;
   };
+  // kPooled: it may block, and runs on the pool.
+  enum class Kind { kInline, kAsync, kPooled };
   struct Operation {
     tensorflow::OpKernel* kernel;
     const tensorflow::NodeDef* def;
     size_t first_slot, slots;
-    bool is_switch, is_merge;
+    bool is_merge, is_send;
+    bool may_lack_output;  // a Switch, or a receive of a value that is dead
+    bool takes_references;
     bool may_be_uninitialized;  // it sets its variable, or only asks whether that is set
+    Kind kind;
+    size_t waiting;  // its number among those that are waited for
     std::vector<Output> outputs;
     std::vector<size_t> before;            // operations that it is dead with; only where there are branches
+    std::vector<size_t> after;             // operations that must have ended; only where some are waited for
     std::unique_ptr<const Writes> writes;  // null: nothing, or nobody wants to know
   };
   struct Constant {
@@ -86,10 +106,22 @@ class Program {
   struct Frame;
 
   explicit Program(Place place);
-  TfStatus Execute(PartRun* run, Frame* frame);
+  bool AddEnd(const tensorflow::Node& node, size_t first_slot, std::vector<size_t> slots);
+  Kind KindOf(const tensorflow::Node& node, tensorflow::OpKernel* kernel) const;
+  void Begin(PartRun* run, Frame* frame);
+  void GoOn(Frame* frame, int64_t until_ns);
+  void Sweep(Frame* frame);
+  bool IsReady(const Operation& operation, const Frame& frame) const;
+  TfStatus Do(size_t index, Frame* frame);
+  void Arrive(Frame* frame);
+  void Ended(size_t index, Frame* frame);
+  void Fail(const TfStatus& status, Frame* frame);
+  void End(Frame* frame);
   bool IsDead(const Operation& operation, const Frame& frame) const;
   TfStatus Compute(const Operation& operation, Frame* frame);
+  TfStatus ComputeLater(size_t index, Frame* frame);
   TfStatus FillInputs(const Operation& operation, Frame* frame);
+  TfStatus Finish(const Operation& operation, tensorflow::OpKernelContext* context, Frame* frame);
   TfStatus Return(PartRun* run, Frame* frame);
   void Pass(const Operation& operation, tensorflow::OpKernelContext* context, Frame* frame);
   bool Evaluate(tensorflow::OpKernel* kernel, tensorflow::Tensor* tensor);
@@ -107,7 +139,7 @@ class Program {
   };
   std::vector<Result> rets_;
   bool has_branches_ = false;
-  size_t slots_ = 0;
+  size_t slots_ = 0, waiting_ = 0;
   std::vector<tensorflow::AllocatorAttributes> attributes_;  // of as many inputs or outputs as any kernel has
   Mutex frames_mutex_;
   std::vector<std::unique_ptr<Frame>> frames_ FUSEWIRE_GUARDED_BY(frames_mutex_);  // as many as ran at once

@@ -1,6 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Tests: star/serve/arrivals.cc
 #include "fusewire/tf/star/serve/program.h"
 
+#include <chrono>
+#include <future>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +14,8 @@
 #include <tensorflow/core/common_runtime/device_factory.h>
 #include <tensorflow/core/common_runtime/device_mgr.h>
 #include <tensorflow/core/common_runtime/process_function_library_runtime.h>
+#include <tensorflow/core/framework/queue_interface.h>
+#include <tensorflow/core/lib/core/threadpool.h>
 #include <tensorflow/core/public/session_options.h>
 #include "fusewire/tf/star/cut/sketch_test.h"
 
@@ -21,6 +27,7 @@ using tensorflow::DT_FLOAT;
 using tensorflow::Node;
 using tensorflow::NodeBuilder;
 using tensorflow::OpKernel;
+using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using testing::ElementsAre;
 
@@ -59,7 +66,8 @@ class Bench : public Sketch {
     Program::Place place;
     place.device = device_;
     place.library = libraries_->GetFLR(device_->name());
-    place.runner = [](std::function<void()> work) { work(); };
+    place.is_own = is_own;
+    place.runner = [this](std::function<void()> work) { is_own ? pool_.Schedule(std::move(work)) : work(); };
     std::map<const Node*, OpKernel*> kernel_of;
     for (Node* node : graph.op_nodes()) {
       if (node->IsArg() || node->IsRetval()) continue;
@@ -73,12 +81,62 @@ class Bench : public Sketch {
     return program_.get();
   }
 
+  Node* Queue(const std::string& name) {
+    return Add(NodeBuilder(name, "FIFOQueueV2").Attr("component_types", {DT_FLOAT}).Attr("shared_name", name), kPs);
+  }
+  Node* Put(const std::string& name, Node* queue, const Out& value) {
+    return Add(NodeBuilder(name, "QueueEnqueueV2").Input(queue).Input(std::vector<Out>{value}), kPs);
+  }
+  Node* Taken(const std::string& name, Node* queue, const std::vector<Node*>& controls = {}) {
+    NodeBuilder builder(name, "QueueDequeueV2");
+    builder.Input(queue).Attr("component_types", {DT_FLOAT});
+    for (Node* control : controls) builder.ControlInput(control);
+    return Add(builder, kPs);
+  }
+
+  // Its end is awaited, for a minute at most.
+  struct Started {
+    PartRun run;
+    std::promise<TfStatus> end;
+    std::future<TfStatus> ended = end.get_future();
+    bool HasEnded() { return ended.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+    TfStatus End() {
+      const bool has_ended = ended.wait_for(std::chrono::seconds(60)) == std::future_status::ready;
+      EXPECT_TRUE(has_ended) << "the run does not end";
+      if (!has_ended) run.cancellation.StartCancel();
+      return ended.get();
+    }
+  };
+  void Start(Started* started, std::vector<Tensor> args) {
+    started->run.step = ++step_;
+    started->run.args = std::move(args);
+    Made()->Run(&started->run, [started](const TfStatus& status) { started->end.set_value(status); });
+  }
+  // Outside of the program.
+  void PutNow(const std::string& queue, float value) {
+    tensorflow::QueueInterface* found = nullptr;
+    ASSERT_TRUE(
+        device_->resource_manager()->Lookup(device_->resource_manager()->default_container(), queue, &found).ok());
+    tensorflow::core::ScopedUnref unref(found);
+    tensorflow::OpKernelContext::Params params;
+    tensorflow::CancellationManager cancellation;
+    params.device = device_;
+    params.cancellation_manager = &cancellation;
+    params.op_kernel = kernels_.front().get();
+    OpKernelContext context(&params);
+    std::promise<void> put;
+    found->TryEnqueue({Tensor(value)}, &context, [&put] { put.set_value(); });
+    put.get_future().wait();
+  }
+
+  bool is_own = false;
+
   // The results of a run on scalars; -1 for a dead one.
   std::vector<float> Values(std::vector<Tensor> args, TfStatus* status = nullptr) {
-    PartRun run;
-    run.step = ++step_;
-    run.args = std::move(args);
-    TfStatus ended = Made()->Run(&run);
+    Started started;
+    Start(&started, std::move(args));
+    const TfStatus ended = started.End();
+    const PartRun& run = started.run;
     if (status != nullptr) *status = ended;
     EXPECT_TRUE(status != nullptr || ended.ok()) << ended;
     std::vector<float> values;
@@ -93,6 +151,7 @@ class Bench : public Sketch {
   std::vector<std::unique_ptr<OpKernel>> kernels_;
   std::unique_ptr<Program> program_;
   int64_t step_ = 0;
+  tensorflow::thread::ThreadPool pool_{tensorflow::Env::Default(), "test", 2};
 };
 
 using Floats = std::vector<float>;
@@ -240,7 +299,9 @@ TEST(StarProgram, CancelledRunEnds) {
   PartRun run;
   run.args = {Tensor(1.0F)};
   run.cancellation.StartCancel();
-  EXPECT_EQ(bench.Made()->Run(&run).code(), absl::StatusCode::kCancelled);
+  TfStatus ended;
+  bench.Made()->Run(&run, [&ended](const TfStatus& end) { ended = end; });
+  EXPECT_EQ(ended.code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(bench.Values({Tensor(1.0F)}), (Floats{-1}));
 }
 
@@ -250,6 +311,82 @@ TEST(StarProgram, IsNotForOperationsThatWait) {
   bench.Ret(0, bench.Add(NodeBuilder("taken", "QueueDequeueV2").Input(queue).Attr("component_types", {DT_FLOAT}),
                          Sketch::kPs));
   EXPECT_EQ(bench.Made(), nullptr);
+}
+
+// TensorFlow's executor would run both at once: what waits for the one that takes must not hold up the one that puts.
+TEST(StarProgram, WhatWaitsIsPassedOver) {
+  Bench bench;
+  bench.is_own = true;
+  Node *first = bench.Queue("first"), *second = bench.Queue("second");
+  Node* taken = bench.Op("a_negated", "Neg", Sketch::kPs, {bench.Taken("a_taken", first)});
+  Node* put = bench.Put("b_put", second, taken);
+  Node* again = bench.Op("c_squared", "Square", Sketch::kPs, {bench.Taken("c_taken", second)});
+  bench.Put("d_put", first, bench.Op("d_negated", "Neg", Sketch::kPs, {bench.Arg(0)}));
+  bench.Ret(0, again);
+  bench.Ret(1, bench.Op("e_after", "Neg", Sketch::kPs, {again}, {put}));
+  for (float value : {3.0F, 4.0F}) EXPECT_EQ(bench.Values({Tensor(value)}), (Floats{value * value, -value * value}));
+}
+
+// The kernels of these block their thread, each until the other has run.
+TEST(StarProgram, KernelsThatBlockRunOnThePool) {
+  Bench bench;
+  bench.is_own = true;
+  Node* taken =
+      bench.Add(NodeBuilder("a_taken", "Unstage").Attr("dtypes", {DT_FLOAT}).Attr("shared_name", "area"), Sketch::kPs);
+  bench.Add(NodeBuilder("b_put", "Stage").Input(std::vector<Sketch::Out>{bench.Arg(0)}).Attr("shared_name", "area"),
+            Sketch::kPs);
+  bench.Ret(0, bench.Op("negated", "Neg", Sketch::kPs, {taken}));
+  for (float value : {3.0F, 4.0F}) EXPECT_EQ(bench.Values({Tensor(value)}), (Floats{-value}));
+}
+
+TEST(StarProgram, ALongWaitIsLeftToThePool) {
+  Bench waiting;
+  waiting.is_own = true;
+  Node* queue = waiting.Queue("shared");
+  waiting.Ret(0, waiting.Op("negated", "Neg", Sketch::kPs, {waiting.Taken("taken", queue)}));
+  Bench::Started started;
+  waiting.Start(&started, {});  // returns, though nothing is there to be taken
+  EXPECT_FALSE(started.HasEnded());
+  waiting.PutNow("shared", 5.0F);
+  const TfStatus status = started.End();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(started.run.rets[0].scalar<float>()(), -5.0F);
+}
+
+TEST(StarProgram, CancelEndsAWait) {
+  Bench bench;
+  bench.is_own = true;
+  bench.Ret(0, bench.Taken("taken", bench.Queue("empty")));
+  Bench::Started started;
+  bench.Start(&started, {});
+  EXPECT_FALSE(started.HasEnded());
+  started.run.cancellation.StartCancel();
+  EXPECT_EQ(started.End().code(), absl::StatusCode::kCancelled);
+}
+
+// All that has begun ends before the run does.
+TEST(StarProgram, AnErrorEndsWhatIsUnderWay) {
+  Bench bench;
+  bench.is_own = true;
+  bench.Ret(0, bench.Taken("taken", bench.Queue("empty")));
+  bench.Ret(1, bench.Op("read", "Identity", Sketch::kPs, {bench.Reference("unset")}));
+  TfStatus status;
+  bench.Values({}, &status);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+}
+
+TEST(StarProgram, ABranchThatIsNotTakenWaitsForNothing) {
+  Bench bench;
+  bench.is_own = true;
+  Node* queue = bench.Queue("queue");
+  Node* either = bench.Op("either", "Switch", Sketch::kPs, {bench.Arg(0), bench.Arg(1, DT_BOOL)});
+  Node* pivot = bench.Op("pivot", "Identity", Sketch::kPs, {{either, 1}});
+  Node* merged = bench.Merge("merged", Sketch::kPs, {{either, 0}, bench.Taken("taken", queue, {pivot})});
+  bench.Put("put", queue, {either, 1});
+  bench.Ret(0, merged);
+  EXPECT_EQ(bench.Values({Tensor(3.0F), Tensor(false)}), (Floats{3}));
+  EXPECT_EQ(bench.Values({Tensor(4.0F), Tensor(true)}), (Floats{4}));
+  EXPECT_EQ(bench.Values({Tensor(5.0F), Tensor(false)}), (Floats{5}));
 }
 
 }  // namespace

@@ -1,0 +1,60 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/star/serve/arrivals.h"
+
+#include "fusewire/base/check.h"
+#include "fusewire/base/clock.h"
+
+namespace fusewire::tf {
+
+bool Arrivals::Add(size_t index) {
+  MutexLock lock(mutex_);
+  ended_.push_back(index);
+  any_.store(true, std::memory_order_release);
+  if (is_alone_) {
+    is_alone_ = false;
+    return true;
+  }
+  if (is_awaited_) {
+    is_awaited_ = false;
+    waiter_.Signal();
+  }
+  return false;
+}
+
+void Arrivals::Take(std::vector<size_t>* ended) {
+  ended->clear();
+  MutexLock lock(mutex_);
+  ended->swap(ended_);
+  any_.store(false, std::memory_order_release);
+}
+
+bool Arrivals::Await(reactor::Reactor* loop, int64_t until_ns, std::vector<size_t>* ended) {
+  Clock* const clock = Clock::Real();
+  if (!any() && clock->NowNs() < until_ns) {
+    {
+      MutexLock lock(mutex_);
+      FUSEWIRE_DCHECK(!is_awaited_ && !is_alone_);
+      waiter_.Reset();
+      is_awaited_ = ended_.empty();
+      if (!is_awaited_) waiter_.Signal();
+    }
+    // Either way it is looked at below whether something has come.
+    if (loop != nullptr) {
+      static_cast<void>(loop->Wait(&waiter_, until_ns));
+    } else {
+      static_cast<void>(waiter_.Sleep(clock, until_ns, reactor::Interrupts::kGoOn));
+    }
+  }
+  ended->clear();
+  MutexLock lock(mutex_);
+  is_awaited_ = false;
+  if (ended_.empty()) {
+    is_alone_ = true;
+    return false;
+  }
+  ended->swap(ended_);
+  any_.store(false, std::memory_order_release);
+  return true;
+}
+
+}  // namespace fusewire::tf
