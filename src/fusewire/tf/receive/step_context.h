@@ -48,13 +48,14 @@ ChannelPtr NextOf(const std::vector<Ways>& ways, uint64_t turn);
 // Home: the thread. Owns: the fact, until it goes.
 class StepThread {
  public:
-  StepThread() { is_here_ = true; }
-  ~StepThread() { is_here_ = false; }
+  StepThread() : was_here_(is_here_) { is_here_ = true; }
+  ~StepThread() { is_here_ = was_here_; }
   StepThread(const StepThread&) = delete;
   static bool IsHere() { return is_here_; }
 
  private:
   static thread_local bool is_here_;
+  const bool was_here_;
 };
 
 class StepContext {

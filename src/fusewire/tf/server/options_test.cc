@@ -93,6 +93,17 @@ TEST(Settings, ThatMakeNoSenseLeaveTheDefault) {
   EXPECT_FALSE(ReadSettings("ps").pool.busy_poll);
 }
 
+TEST(Settings, AWorkersListIsMeasuredUnlessItIsAlwaysOrNever) {
+  for (const auto& [word, use] : std::vector<std::pair<const char*, ListUse>>{{"", ListUse::kMeasured},
+                                                                              {"auto", ListUse::kMeasured},
+                                                                              {"sometimes", ListUse::kMeasured},
+                                                                              {"always", ListUse::kAlways},
+                                                                              {"never", ListUse::kNever}}) {
+    Environment environment({{"FUSEWIRE_WORKER_LIST", word}});
+    EXPECT_EQ(ReadSettings("worker").lists, use) << word;
+  }
+}
+
 TEST(Settings, TheStatusPortIsOnLoopbackUnlessThereIsASecret) {
   using Pairs = std::vector<std::pair<const char*, const char*>>;
   EXPECT_TRUE(ReadSettings("ps").status.is_loopback);
