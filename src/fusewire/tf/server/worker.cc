@@ -158,7 +158,7 @@ void Worker::DeleteWorkerSessionAsync(tensorflow::CallOptions* options,
 void Worker::RegisterGraphAsync(const tensorflow::RegisterGraphRequest* request,
                                 tensorflow::RegisterGraphResponse* response, tensorflow::StatusCallback done) {
   if (is_fenced()) return done(Fenced());
-  if (StarService* star = star_.load(std::memory_order_acquire)) star->Learn(request->graph_def());
+  if (StarService* star = star_.load(std::memory_order_acquire)) star->Learn(*request);
   GrpcWorker::RegisterGraphAsync(request, response, std::move(done));
 }
 

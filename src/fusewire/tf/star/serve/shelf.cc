@@ -44,7 +44,7 @@ TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint
   Part::Owner owner;
   owner.env = env_;
   TF_RETURN_IF_ERROR(env_->session_mgr->WorkerSessionForSession(session, &owner.session));
-  bool is_isolated = owner.session->device_mgr() != env_->device_mgr;
+  const bool is_isolated = GiveUpIfIsolated(*owner.session);
   {
     MutexLock lock(mutex_);
     *id = Join(session, KeyOf(session, fingerprint), again);
@@ -53,7 +53,6 @@ TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint
   }
   // Without the lock: making kernels may take long. If two threads make the same part, the first one is used.
   bool is_private = is_isolated || Part::NeedsSession(request->graph_def());
-  if (is_isolated && snapshots_ != nullptr) snapshots_->GiveUp("the variables of a session of its own");
   if (is_private) owner.handle = session;
   if (!is_private) owner.session = nullptr;
   Placed placed;
@@ -64,6 +63,12 @@ TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint
   *id = Join(session, key, again);
   FUSEWIRE_DCHECK(*id != kNotHere);
   return TfStatus();
+}
+
+bool Shelf::GiveUpIfIsolated(tensorflow::WorkerSession& session) {
+  const bool is_isolated = session.device_mgr() != env_->device_mgr;
+  if (is_isolated && snapshots_ != nullptr) snapshots_->GiveUp("the variables of a session of its own");
+  return is_isolated;
 }
 
 TfStatus Shelf::Make(const std::string& fingerprint, const tensorflow::RegisterGraphRequest& request, Part::Owner owner,

@@ -38,6 +38,8 @@ class Shelf {
   // there is no such session.
   TfStatus Place(const std::string& session, const std::string& fingerprint,
                  const tensorflow::RegisterGraphRequest* request, uint64_t* id, Again* again);
+  // Whether the session has variables of its own. They can't be kept: the snapshots end.
+  bool GiveUpIfIsolated(tensorflow::WorkerSession& session);
   // A part that a session has placed.
   struct Lease {
     PartPtr part;
