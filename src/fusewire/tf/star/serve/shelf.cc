@@ -192,18 +192,19 @@ std::set<std::string> Shelf::Sessions() {
   return sessions;
 }
 
-std::vector<std::string> Shelf::ReleaseEnded() {
+void Shelf::ReleaseUnwanted(int64_t now_ns) {
   std::vector<PartPtr> unwanted;  // destroyed after the lock has been released
-  {
-    MutexLock lock(mutex_);
-    const int64_t now_ns = Clock::Real()->NowNs();
-    for (auto placed = parts_.begin(); placed != parts_.end();) {
-      const bool is_wanted = !placed->second.leases.empty() || now_ns < placed->second.wanted_ns;
-      if (!is_wanted) unwanted.push_back(std::move(placed->second.part));
-      placed = is_wanted ? std::next(placed) : parts_.erase(placed);
-    }
-    GlobalCounters().star_parts.fetch_sub(unwanted.size(), std::memory_order_relaxed);
+  MutexLock lock(mutex_);
+  for (auto placed = parts_.begin(); placed != parts_.end();) {
+    const bool is_wanted = !placed->second.leases.empty() || now_ns < placed->second.wanted_ns;
+    if (!is_wanted) unwanted.push_back(std::move(placed->second.part));
+    placed = is_wanted ? std::next(placed) : parts_.erase(placed);
   }
+  GlobalCounters().star_parts.fetch_sub(unwanted.size(), std::memory_order_relaxed);
+}
+
+std::vector<std::string> Shelf::ReleaseEnded() {
+  ReleaseUnwanted(Clock::Real()->NowNs());
   std::vector<std::string> ended;
   for (const std::string& session : Sessions()) {
     SessionPtr found;

@@ -58,6 +58,8 @@ class Shelf {
   // before their sessions come. Only with snapshots.
   std::vector<std::string> Parts();
   TfStatus MakeAhead(const std::string& piece);
+  // Those that no session has placed, and that are not wanted any more by then.
+  void ReleaseUnwanted(int64_t now_ns);
   std::set<std::string> Sessions();  // that have placed parts
   // Of the runs of all parts.
   std::vector<AnswersPtr> AllAnswers();

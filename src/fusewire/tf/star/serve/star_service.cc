@@ -372,6 +372,7 @@ TfStatus StarService::Resume(const std::string& values) {
 void StarService::EndAll() {
   gate_.End();
   for (const std::string& session : shelf_.Sessions()) Release(session);
+  shelf_.ReleaseUnwanted(kForeverNs);
 }
 
 void StarService::Release(const std::string& session) {
