@@ -19,7 +19,6 @@ from fusewire.inspect import inquiry, serving
 from fusewire.inspect.serving import Look, Process, mebibytes
 from fusewire.pages import with_page
 from fusewire.secret import SECRET, secret_of_environment
-from fusewire.tf import plugin
 
 TASK = re.compile(r"[A-Za-z_]\w*:\d{1,9}")
 PAGE = "orders"
@@ -168,7 +167,7 @@ def call_with(options: argparse.Namespace, run: Callable[[argparse.Namespace, Or
         print(f"fusewire {verb}: {with_page(str(error), PAGE)}", file=sys.stderr)
         return USAGE_ERROR
     if missing := survey.needs_grpc():
-        print(with_page(f"fusewire {verb}: {missing}. Fix: {plugin.pip()} install grpcio", PAGE), file=sys.stderr)
+        print(f"fusewire {verb}: {with_page(missing, PAGE)}", file=sys.stderr)
         return 1
     try:
         return run(options, Orders(addresses, secret or "", verb))

@@ -49,6 +49,7 @@ def run(
     program: Sequence[str],
     *,
     ps: int = 1,
+    ps_processes: int | None = None,
     workers: int = 1,
     chief: bool = False,
     evaluator: bool = False,
@@ -65,19 +66,25 @@ def run(
 ) -> None:
     """Returns when all working tasks have ended well; raises JobError otherwise.
 
-    `resources` are Ray's for each job, {"ps": {"CPU": 2}, "worker": {"CPU": 8}}; one CPU by default. `strategy` is the
-    one of the placement group. `python` runs the tasks, by default the one of Ray's workers. `environment` goes to all
-    tasks, beside the variables of this process that begin with FUSEWIRE_ or TF_. `ranks` starts ranks of
-    fusewire.collective in place of a cluster. `live` shows a line for each task below the output, with its steps and
-    rates; None does so on a terminal.
+    `ps_processes` is the number of processes for the parameter servers, by default one for each: with ps=16 and
+    ps_processes=2, task i is in process i % 2. `resources` are Ray's for each process of a job, {"ps": {"CPU": 2},
+    "worker": {"CPU": 8}}; one CPU by default. `strategy` is the one of the placement group. `python` runs the tasks, by
+    default the one of Ray's workers. `environment` goes to all tasks, beside the variables of this process that begin
+    with FUSEWIRE_ or TF_. `ranks` starts ranks of fusewire.collective in place of a cluster. `live` shows a line for
+    each task below the output, with its steps and rates; None does so on a terminal.
     """
     if not program:
         raise ValueError("no program is given. Fix: run(['train.py'])")
-    plan: Plan = Ranks(ranks) if ranks is not None else Cluster(Shape(ps, workers, chief, evaluator), protocol)
+    shape = Shape(ps, workers, chief, evaluator, ps_processes)
+    plan: Plan = Ranks(ranks) if ranks is not None else Cluster(shape, protocol)
     if not plan.tasks():
         raise ValueError("there are no tasks. Fix: set ps, workers or ranks")
     if restarts and ranks is not None:
         raise ValueError("a group does not take back a rank that has died. Fix: leave restarts out")
+    if ps_processes is not None:
+        if ranks is not None:
+            raise ValueError("ps_processes with ranks: a group has no parameter servers. Fix: leave one of them out")
+        shape.check(f"ps_processes={ps_processes}", protocol, {**os.environ, **(environment or {})})
     given = [f"{name}={value}" for name, value in (environment or {}).items()]
     shared = {**passed_on(os.environ), **variables(given, os.environ, elsewhere=True, restarts=restarts)}
     with contextlib.ExitStack() as stack:
@@ -220,6 +227,8 @@ def _run_at(
     addresses = addresses_of(listening, [address for address, _ in nodes], ports)
     tasks = tasks_of(plan, hosts, addresses, [shared] * len(hosts))
     screen.say(f"{plan}, on {len({address for address, _ in nodes})} nodes of Ray")
+    for line in plan.hosting():
+        screen.say(line)
     code = Job(tasks, loop, screen, limits).run()
     if code != 0:
         failed = [task for task in tasks if task.status not in (0, None) and not task.asked_to_end]

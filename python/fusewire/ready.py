@@ -12,7 +12,6 @@ from fusewire.cli import USAGE_ERROR, parse
 from fusewire.doctor import survey
 from fusewire.inspect import inquiry
 from fusewire.pages import with_page
-from fusewire.tf import plugin
 
 PAGE = "kubernetes"
 
@@ -42,7 +41,7 @@ def run_ready(options: argparse.Namespace) -> int:
         print(f"fusewire ready: {with_page(str(error), PAGE)}", file=sys.stderr)
         return USAGE_ERROR
     if missing := survey.needs_grpc():
-        print(with_page(f"fusewire ready: {missing}. Fix: {plugin.pip()} install grpcio", PAGE), file=sys.stderr)
+        print(f"fusewire ready: {with_page(missing, PAGE)}", file=sys.stderr)
         return 1
     try:
         inquiry.connect(address)

@@ -13,6 +13,7 @@ import pathlib
 import selectors
 import subprocess
 import sys
+import tempfile
 import time
 
 from census import census
@@ -36,12 +37,14 @@ class Child:
         environment = {**os.environ, "FUSEWIRE_PS_REACTORS": count, "FUSEWIRE_WORKER_REACTORS": count}
         # Too few steps for a worker to measure which way is faster: it gets one of them.
         environment.setdefault("FUSEWIRE_WORKER_LIST", "never" if reactors == REACTORS[-1] else "always")
+        self._folder = tempfile.TemporaryDirectory(prefix="programs-", ignore_cleanup_errors=True)
         path = [str(HERE), str(HERE.parent / "python"), environment.get("PYTHONPATH", "")]
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
         self._limit_s = limit_s
         self._mode = mode
         self._process = subprocess.Popen(
             [sys.executable, HERE / "running.py", mode],
+            cwd=self._folder.name,
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -93,6 +96,7 @@ class Child:
     def end(self) -> None:
         self._process.kill()
         self._process.wait()
+        self._folder.cleanup()
 
 
 class Log:
@@ -117,6 +121,7 @@ class Run:
         self._child: Child | None = None
         self._batch = -1
         self.took: collections.Counter = collections.Counter()  # seconds
+        self.moves: collections.Counter = collections.Counter()  # by what came of them
 
     def child(self, reactors: int) -> Child:
         old = self._child
@@ -136,10 +141,13 @@ class Run:
             self.end()
             self._batch = batch
         program = make(seed)
+        if self._mode == "moves":
+            program = program.fit_to_move()
         if self._shows:
             print(program.text())
         result = self.child(reactors).run(program)
         self.took.update(result.get("took", {}))
+        self.moves.update(result.get("moves", {}))
         if "broken" in result:
             print(f"seed {seed}: the program can't be built: {result['broken']}", flush=True)
             self._log.add(seed, "broken", reactors=reactors)
@@ -184,6 +192,13 @@ def main() -> int:
         help="over star_server, while connections to the servers are reset: a step may be lost, but no value differs",
     )
     parser.add_argument(
+        "--moves",
+        dest="mode",
+        action="store_const",
+        const="moves",
+        help="while parameter servers move from process to process: a step over grpc++ may be lost, no value differs",
+    )
+    parser.add_argument(
         "--limit", type=float, default=LIMIT_S, help="seconds for one program; use more on a busy machine"
     )
     parser.add_argument("--log", type=pathlib.Path, help="file to which outcomes are appended; seeds in it are skipped")
@@ -204,6 +219,8 @@ def main() -> int:
         batch = seed // options.batch
         run.one(seed, batch, options.reactors or REACTORS[batch % len(REACTORS)])
     run.end()
+    for what, count in run.moves.most_common():
+        print(f"moves: {count} {what}")
     return summary(log, run.took)
 
 

@@ -3,6 +3,7 @@
 runs."""
 
 import dataclasses
+import re
 
 STOCK = "grpc"  # the protocol that all others are compared with
 PROLOGUE = """\
@@ -29,6 +30,12 @@ def strewn(seed):
 # Grappler turns such a lookup into one that reads the variable at any time, whatever was to come before.
 READS_EARLY = "embedding_lookup_sparse"
 KEEPS_ORDER = "config.graph_options.rewrite_options.arithmetic_optimization = rewriter_config_pb2.RewriterConfig.OFF"
+# Of programs whose servers move.
+CANT_MOVE = re.compile("Queue|StagingArea|Accumulator|iterator")
+ISOLATED = "isolate_session_state"
+OF_PYTHON = re.compile("py_func|numpy_function")
+LONGER = 3
+WORKER = "/job:worker/task:0"
 STREWN = "strewn"  # and a number, for a device: each operation by itself
 
 
@@ -102,6 +109,23 @@ class Program:
             if fetches:
                 steps.append(dataclasses.replace(step, fetches=fetches))
         return dataclasses.replace(self, statements=tuple(kept), steps=tuple(steps))
+
+    def fit_to_move(self) -> "Program":
+        """A longer program for servers that move. A function of Python is in the workers' process, and a generator
+        inside a kernel would begin at its seed again: both are on a worker. Two programs of three hold nothing that
+        can't be moved."""
+        program = self
+        if self.seed % 3:
+            stay = {each.name for each in self.statements if CANT_MOVE.search(each.code)}
+            config = "" if ISOLATED in self.config else self.config
+            program = dataclasses.replace(self.without(stay), config=config)
+
+        def placed(each: Statement) -> Statement:
+            has_own = each.kind == "drawn" or OF_PYTHON.search(each.code)
+            return dataclasses.replace(each, device=WORKER) if has_own and each.device.startswith("/job:ps") else each
+
+        statements = tuple(placed(each) for each in program.statements)
+        return dataclasses.replace(program, statements=statements, steps=program.steps * LONGER)
 
 
 def told(words: dict) -> Program:

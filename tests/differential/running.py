@@ -1,5 +1,6 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Runs programs over every protocol, in clusters of one process: two parameter servers and two workers for each.
+"""Runs programs over every protocol, in clusters of one process: two parameter servers and two workers for each. Where
+servers move, they are processes of their own (moving.py).
 
 Reads a line of JSON for each program (program.py), and prints a line with the differences from stock gRPC. Run by
 judging.py, which detects crashes and hangs.
@@ -23,7 +24,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 import numpy as np
 import tensorflow as tf
-from processes import free_addresses, free_ports
+from processes import free_addresses, free_ports, wait_until
 from program import STOCK, Program, Step, told
 from resetting import Relay
 from tensorflow.core.protobuf import config_pb2
@@ -40,6 +41,7 @@ SHORT_MS = 2000
 CUTS = 3  # of each step, where limits are drawn
 RESET_BYTES = 3000  # the least of a connection, after which it is reset; the most is 256 times as much
 LOST = (["error", "UnavailableError"], ["error", "AbortedError"])
+GOES_ON_S = 10
 SHOWN_BYTES = 1024  # of a value; a larger one is shown by a digest
 
 
@@ -58,6 +60,11 @@ class Cluster:
 
     def target(self, worker: int) -> str:
         return self.servers[2 + worker].target
+
+    @contextlib.contextmanager
+    def moves(self, seed: int):
+        """See MovingCluster."""
+        yield None
 
 
 @contextlib.contextmanager
@@ -118,22 +125,33 @@ class Runner:
 
     def __init__(self, names: dict, feeds: dict, cluster: Cluster, config) -> None:
         self.names, self.feeds, self.cluster = names, feeds, cluster
-        self.isolated = config.isolate_session_state
-        self.sessions = [tf1.Session(cluster.target(worker), config=config) for worker in range(2)]
+        self.config, self.isolated = config, config.isolate_session_state
+        self.sessions: list = []
         self.callables: dict = {}
+        self.why = ""  # it has ended with an error, in words
 
     def run(self, program: Program) -> list:
         seen: list = []
+        with self.cluster.moves(program.seed) as mover:
+            self.sessions = [tf1.Session(self.cluster.target(worker), config=self.config) for worker in range(2)]
+            try:
+                self.initialize()
+                for _, group in itertools.groupby(enumerate(program.steps), self.at_once):
+                    if mover:
+                        mover.between_steps()
+                    steps = [step for _, step in group]
+                    with concurrent.futures.ThreadPoolExecutor(len(steps)) as pool:
+                        for values in pool.map(self.take, steps) if len(steps) > 1 else map(self.take, steps):
+                            seen.append([canonical(value) for value in values])
+            except tf.errors.OpError as error:
+                # The other effects of this step are unknown: the program ends here.
+                seen.append(["error", type(error).__name__])
+                self.why = str(error)
+                if mover and seen[-1] in LOST and not self.cluster.may_end(error):
+                    seen[-1].append("may not be lost")
         try:
-            self.initialize()
-            for _, group in itertools.groupby(enumerate(program.steps), self.at_once):
-                steps = [step for _, step in group]
-                with concurrent.futures.ThreadPoolExecutor(len(steps)) as pool:
-                    for values in pool.map(self.take, steps) if len(steps) > 1 else map(self.take, steps):
-                        seen.append([canonical(value) for value in values])
-        except tf.errors.OpError as error:
-            # The other effects of this step are unknown: the program ends here.
-            seen.append(["error", type(error).__name__])
+            if mover and seen and seen[-1] in LOST:
+                wait_until(self.goes_on, GOES_ON_S, "the session goes on after its last move")
         finally:
             self.close()
         return seen
@@ -146,6 +164,7 @@ class Runner:
     def run_cut(self, program: Program) -> None:
         """Runs each step several times, each time with a limit that may pass at any point. It only has to end."""
         limits = random.Random(program.seed)
+        self.sessions = [tf1.Session(self.cluster.target(worker), config=self.config) for worker in range(2)]
         try:
             if limits.random() < 0.7:  # otherwise steps fail, too
                 with contextlib.suppress(tf.errors.OpError):
@@ -159,6 +178,13 @@ class Runner:
                 self.initialize()
         finally:
             self.close()
+
+    def goes_on(self) -> bool:
+        try:
+            self.initialize()
+        except tf.errors.UnavailableError:
+            return False
+        return True
 
     def initialize(self) -> None:
         for session in self.sessions if self.isolated else self.sessions[:1]:
@@ -218,6 +244,7 @@ class Judge:
         """`plant`: a kind of statement whose programs are reported to differ, to test this program."""
         self.clusters, self.plant, self.mode = clusters, plant, mode
         self.took: collections.Counter = collections.Counter()  # seconds
+        self.why: dict[str, str] = {}  # by protocol, of the last error
 
     @contextlib.contextmanager
     def clock(self, what: str):
@@ -244,7 +271,9 @@ class Judge:
 
             def run(protocol: str) -> list:
                 with self.clock(protocol):
-                    got = runner(protocol).run(program)
+                    running = runner(protocol)
+                    got = running.run(program)
+                    self.why[protocol] = running.why
                 return [*got, ["planted"]] if planted and protocol == "star_server" else got
 
             if self.mode != "cut":
@@ -258,8 +287,9 @@ class Judge:
     def compare(self, run, runs: tuple[str, ...]) -> dict:
         expected = run(STOCK)
         got = {protocol: run(protocol) for protocol in runs}
+        why = dict(self.why)
         result: dict = {"differs": {}, "ends": "error" if expected and expected[-1][0] == "error" else "ok"}
-        if self.mode == "resets":
+        if self.mode in ("resets", "moves"):
             for protocol, each in got.items():
                 # What the lost step has done is unknown: what the program has seen before must be right.
                 if each and each[-1] in LOST and each[:-1] == expected[: len(each) - 1]:
@@ -275,7 +305,8 @@ class Judge:
             if each != expected:
                 again = sum(run(protocol) != expected for _ in range(OURS_AGAIN))
                 words = first_difference(expected, each)
-                result["differs"][protocol] = f"{words}; again in {again} of {OURS_AGAIN} runs"
+                words += f"; again in {again} of {OURS_AGAIN} runs"
+                result["differs"][protocol] = f"{words}; {why[protocol]}" if why[protocol] else words
         return result
 
 
@@ -287,7 +318,13 @@ def main() -> None:
         os.environ["FUSEWIRE_TRANSPORT"] = "tcp"
     all_runs = RUNS[2:] if has_resets else RUNS
     protocols = dict.fromkeys(run.split()[0] for run in all_runs)
-    clusters = {STOCK: Cluster(STOCK), **{each: Cluster(each, has_resets) for each in protocols}}
+    if mode == "moves":
+        from moving import MovingCluster
+
+        ours = {each: MovingCluster(each) for each in protocols}
+    else:
+        ours = {each: Cluster(each, has_resets) for each in protocols}
+    clusters = {STOCK: Cluster(STOCK), **ours}
     judge = Judge(clusters, os.environ.get("TEST_PLANT", ""), mode)
     print("READY", flush=True)
     for line in sys.stdin:
@@ -296,7 +333,11 @@ def main() -> None:
             result = judge.judge(told(words["program"]), tuple(words["runs"] or all_runs))
         except Exception:
             result = {"broken": traceback.format_exc()[-2000:]}
-        print("RESULT", json.dumps({**result, "took": judge.took}), flush=True)
+        moves: collections.Counter = collections.Counter()
+        for cluster in ours.values():
+            moves.update(cluster.counts)
+            cluster.counts.clear()
+        print("RESULT", json.dumps({**result, "took": judge.took, "moves": moves}), flush=True)
         judge.took.clear()
     os._exit(0)
 

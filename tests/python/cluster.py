@@ -186,8 +186,11 @@ class Tasks:
             lines.append(line.rstrip("\n"))
             if line.startswith(words):
                 return lines
-        errors = "".join(path.read_text()[-3000:] for path in self._folder.glob("*.err"))
-        pytest.fail(f"no line {words!r} within {deadline_s} s, but {lines}\n{errors}")
+        pytest.fail(f"no line {words!r} within {deadline_s} s, but {lines}\n{self.errors()}")
+
+    def errors(self) -> str:
+        """The last words of all tasks."""
+        return "".join(f"{path.name}:\n{path.read_text()[-3000:]}" for path in self._folder.glob("*.err"))
 
     def rest(self, task: warm.Program) -> list[str]:
         """The lines of a task that has ended, after those that were read."""

@@ -32,6 +32,17 @@ def test_random_programs_while_limits_pass_or_connections_are_reset(tmp_path, mo
     assert outcome in done.out
 
 
+# Parameter servers move while a program runs. A step over grpc++, or with sends and receives, may end the program.
+@pytest.mark.parametrize("which", ["--seeds=0:6", "--seconds=20"])
+@pytest.mark.timeout(300)
+def test_random_programs_while_servers_move(tmp_path, which):
+    command = [sys.executable, JUDGING, "--moves", which]
+    done = run_to_end(command, tmp_path, clean_environment(CUDA_VISIBLE_DEVICES=""), 280)
+    assert done.status == 0, done.out + done.error
+    assert " same" in done.out
+    assert " made\n" in done.out
+
+
 @pytest.mark.once
 @pytest.mark.timeout(400)
 def test_a_difference_is_found_and_shrunk(tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ import re
 import signal
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from cluster import PROLOGUE
@@ -217,12 +218,82 @@ def test_a_task_with_a_queue_stays(training, tmp_path, fusewire_command):  # noq
     end(cluster, worker, tmp_path)
 
 
+# Variables of a session alone, which a worker of grpc++ registers as a graph.
+ISOLATED = """
+config = tf1.ConfigProto(isolate_session_state=True)
+with tf1.Session(server.target, config=config) as alone:
+    alone.run(tf1.global_variables_initializer())
+    say("TRAINS")
+    steps = 0
+    while not os.path.exists("enough"):
+        steps += 1
+        assert alone.run(counted, {which: [steps % 500]}) == [steps, steps]
+        if steps % 50 == 0:
+            say("STEP", time.time())
+say("DONE", steps)
+done()
+"""
+
+
+@pytest.mark.parametrize("protocol", ["grpc++", "star_server"])
+def test_a_task_with_a_session_of_its_own_variables_stays(training, tmp_path, protocol):  # noqa: F811
+    program = TRAIN.partition("\nclass Sessions")[0] + ISOLATED
+    cluster, _, worker = training(protocol, program, FUSEWIRE_SECRET=SECRET)
+    with pytest.raises(inquiry.OrderError, match="session of its own"):
+        order(cluster, 0, "move ps:1 1000")
+    loses_nothing(cluster, worker)
+    end(cluster, worker, tmp_path)
+
+
+BEGIN = """
+with tf1.Session(server.target) as first:
+    first.run(tf1.global_variables_initializer())
+say("TRAINS")
+steps = 0
+while not os.path.exists("enough"):
+    with tf1.Session(server.target) as session:
+        for _ in range(2):
+            steps += 1
+            assert session.run(counted, {which: [steps % 500]}) == [steps, steps]
+    if steps % 50 == 0:
+        say("STEP", time.time())
+say("DONE", steps)
+done()
+"""
+
+
+@pytest.mark.parametrize("protocol", STAR)
+def test_sessions_begin_and_end_while_tasks_move(training, tmp_path, protocol):  # noqa: F811
+    program = TRAIN.partition("\nclass Sessions")[0] + BEGIN
+    cluster, _, worker = training(protocol, program, FUSEWIRE_SECRET=SECRET)
+    at = [0, 1]
+    for move in range(30):
+        task = move % 2
+        at[task] = 1 - at[task]
+        order(cluster, at[task], f"move ps:{task} 1000")
+    loses_nothing(cluster, worker)
+    end(cluster, worker, tmp_path)
+
+
 def test_a_move_that_would_take_too_long_is_not_begun(training, tmp_path):  # noqa: F811
     cluster, _, worker = training("star_server", with_graph(LARGE), FUSEWIRE_SECRET=SECRET)
     loses_nothing(cluster, worker)
     with pytest.raises(inquiry.OrderError, match=r"1 ms|pause|stand still"):
         order(cluster, 0, "move ps:1 1")
     assert serves(cluster) == {"ps:0": {"ps:0"}, "ps:1": {"ps:1"}}
+    loses_nothing(cluster, worker)
+    end(cluster, worker, tmp_path)
+
+
+def test_a_process_forgets_what_a_task_that_has_left_held(training, tmp_path):  # noqa: F811
+    cluster, servers, worker = training("star_server", with_graph(LARGE), FUSEWIRE_SECRET=SECRET)
+    left = []
+    for _ in range(4):
+        order(cluster, 0, "move ps:1 30000")
+        order(cluster, 1, "move ps:1 30000")
+        left.append(int(Path(f"/proc/{servers[0].pid}/statm").read_text().split()[1]) * 4096)
+    # The variable has 40 MB, and so has the constant with which its initializer fills it.
+    assert left[3] - left[1] < 80e6, left
     loses_nothing(cluster, worker)
     end(cluster, worker, tmp_path)
 

@@ -55,6 +55,43 @@ def test_a_cluster_trains(drive, tmp_path):
     assert "1 ps, 2 workers over star_server, on 1 nodes of Ray" in done.error
 
 
+PARTS = TRAIN.replace('("weights", [1000],', '("weights", [1000], partitioner=tf1.fixed_size_partitioner(4),')
+PARTS = PARTS.replace("weights - 1.0", "tf.convert_to_tensor(weights) - 1.0")
+
+
+def test_many_tasks_in_few_processes(drive, tmp_path):
+    (tmp_path / "train.py").write_text(PARTS)
+    done = drive(
+        """
+        told = {"protocol": "star_server", "python": python, "timeout": 120}
+        fusewire.ray.run(["train.py"], ps=4, ps_processes=2, workers=2, **told)
+        for more in ({"ps_processes": 5}, {"ps_processes": 0}, {"ps_processes": 2, "protocol": "grpc"}, {"ranks": 2}):
+            try:
+                fusewire.ray.run(["train.py"], **{"ps": 4, "ps_processes": 1, **more})
+            except ValueError as error:
+                print("REFUSED", error, flush=True)
+        """
+    )
+    lines = done.ok().splitlines()
+    said = [json.loads(line.partition(" | ")[2]) for line in lines if " | " in line]
+    assert sorted(one["worker"] for one in said) == [0, 1]
+    assert all(one["lost"] < 0.5 for one in said)
+    assert "4 ps in 2 processes, 2 workers over star_server, on 1 nodes of Ray" in done.error
+    assert "the process ps:1 serves ps:1, ps:3" in done.error
+    refused = [line for line in lines if line.startswith("REFUSED")]
+    for line, why in zip(
+        refused,
+        (
+            "ps_processes=5 with 4 parameter servers",
+            "ps_processes=0 with 4 parameter servers",
+            "ps_processes=2: the protocol is grpc",
+            "ps_processes with ranks",
+        ),
+        strict=True,
+    ):
+        assert why in line
+
+
 def test_the_tasks_have_lines_on_the_drivers_terminal(tmp_path, variables):
     (tmp_path / "train.py").write_text(TELLS)
     run = 'fusewire.ray.run(["train.py"], ps=0, workers=2, python=python, timeout=120)'

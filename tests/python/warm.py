@@ -42,6 +42,7 @@ READ_LATER = (
     "TF_NUM_INTRAOP_THREADS",
 )
 START_S = 60.0
+PR_SET_PDEATHSIG = 1
 
 
 def fits(environment: Mapping[str, str]) -> bool:
@@ -223,6 +224,7 @@ def attend(line: socket.socket) -> None:
     out, error = array.array("i", rights[0][2])
     pid = fork_in_session()
     if pid == 0:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # nobody else would end it
         line.close()
         os.chdir(request["cwd"])
         become(request["words"], request["environment"], (os.open(os.devnull, os.O_RDONLY), out, error), ())

@@ -74,8 +74,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"fusewire doctor: --cluster: {with_page(str(error), 'cluster')}", file=sys.stderr)
         return USAGE_ERROR
     if missing := survey.needs_grpc():
-        words = f"fusewire doctor: {missing}. Fix: {plugin.pip()} install grpcio"
-        print(with_page(words, "cluster"), file=sys.stderr)
+        print(f"fusewire doctor: {with_page(missing, 'cluster')}", file=sys.stderr)
         return 1
     tell = progress if sys.stderr.isatty() else lambda text: None
     found = survey.survey(addresses, options.seconds, tell)

@@ -17,6 +17,7 @@ from fusewire.doctor.report import FAIL, NOTE, OK, WARN, Check
 from fusewire.inspect import inquiry, seeing, serving
 from fusewire.inspect.inquiry import NoAnswerError
 from fusewire.pages import page
+from fusewire.tf import plugin
 
 HERE = "TF_CONFIG"  # in place of addresses
 AT_ONCE = 64  # tasks that are asked at the same time
@@ -372,10 +373,11 @@ def as_json(found: Survey) -> dict[str, object]:
 
 
 def needs_grpc() -> str:
-    """Why no task can be asked; "" if it can."""
+    """Why no task can be asked, and what to do; "" if it can."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it would log is in our words
     try:
         import grpc  # noqa: F401
     except ImportError as error:
-        return f"gRPC's Python package is missing, which comes with TensorFlow: {error}"
+        why = f"gRPC's Python package is missing, which comes with TensorFlow: {error}"
+        return f"{why}. Fix: {plugin.pip()} install grpcio"
     return ""

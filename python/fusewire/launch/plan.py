@@ -57,6 +57,16 @@ class Shape:
         """The parameter servers in this process, the first of which it goes by."""
         return range(server, self.ps, self.servers)
 
+    def check(self, what: str, spoken: str | None, environment: Mapping[str, str]) -> None:
+        """ValueError if there can't be so many processes, as `what` says."""
+        if not 0 < self.servers <= self.ps:
+            raise ValueError(
+                f"{what} with {self.ps} parameter server{'s' if self.ps != 1 else ''}: each process serves one or more "
+                f"of them. Fix: no more processes than parameter servers, of which {4 * max(1, self.servers)} would do"
+            )
+        if self.servers < self.ps:
+            check_hosting(what, spoken, environment)
+
     def __str__(self) -> str:
         parts = [f"{self.ps} ps"] if self.ps else []
         if self.servers < self.ps:
@@ -65,6 +75,18 @@ class Shape:
         parts += [f"{self.workers} worker{'s' if self.workers > 1 else ''}"] if self.workers else []
         parts += ["an evaluator"] if self.evaluator else []
         return ", ".join(parts)
+
+
+def check_hosting(what: str, spoken: str | None, environment: Mapping[str, str]) -> None:
+    """ValueError if a process can't serve several tasks."""
+    is_disabled = settings.is_on("FUSEWIRE_DISABLE", environment)
+    spoken = spoken or environment.get(protocol.VARIABLE)
+    if is_disabled or spoken == protocol.STOCK:
+        why = "FUSEWIRE_DISABLE is set" if is_disabled else f"the protocol is {spoken}"
+        raise ValueError(
+            f"{what}: {why}, and a server of stock TensorFlow serves one task. Fix: the protocol star_server, without "
+            "FUSEWIRE_DISABLE"
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,6 +27,7 @@ from fusewire.launch.plan import (
     Snapshots,
     added_share,
     addresses_of,
+    check_hosting,
     expanded,
     free_ports,
     hosts_of_file,
@@ -317,29 +318,13 @@ def plan_of(options: argparse.Namespace, workers: int) -> Plan:
 
 
 def shape_of(options: argparse.Namespace, workers: int) -> Shape:
-    ps = 1 if options.ps is None else options.ps
-    processes = options.ps_processes
-    if processes is not None and not 0 < processes <= ps:
-        raise ValueError(
-            f"--ps-processes {processes} with {ps} parameter server{'s' if ps != 1 else ''}: each process serves one "
-            f"or more of them. Fix: --ps {4 * max(1, processes)} --ps-processes {max(1, processes)}"
-        )
-    shape = Shape(ps, workers, options.chief, options.evaluator, processes)
-    if shape.servers < ps:
-        check_hosting(f"--ps-processes {processes}", options.protocol, options.env)
+    shape = Shape(
+        1 if options.ps is None else options.ps, workers, options.chief, options.evaluator, options.ps_processes
+    )
+    if options.ps_processes is not None:
+        given = {name: value for name, _, value in (word.partition("=") for word in options.env) if value}
+        shape.check(f"--ps-processes {options.ps_processes}", options.protocol, {**os.environ, **given})
     return shape
-
-
-def check_hosting(what: str, spoken: str | None, given: Sequence[str]) -> None:
-    """ValueError if a process can't serve several tasks."""
-    switches = {**os.environ, **{name: value for name, _, value in (word.partition("=") for word in given) if value}}
-    is_disabled = settings.is_on("FUSEWIRE_DISABLE", switches)
-    if is_disabled or spoken == protocol.STOCK:
-        why = "FUSEWIRE_DISABLE is set" if is_disabled else f"the protocol is {spoken}"
-        raise ValueError(
-            f"{what}: {why}, and a server of stock TensorFlow serves one task. Fix: --protocol star_server, without "
-            "FUSEWIRE_DISABLE"
-        )
 
 
 def limits_of(options: argparse.Namespace, screen: Screen) -> Limits:
@@ -535,7 +520,7 @@ def host_by_tf_config(environment: dict[str, str], options: argparse.Namespace) 
     is_added = is_server and index >= len(given)
     if ps == len(given) and not is_added:
         return
-    check_hosting(f"--ps {ps}", options.protocol or config.get("rpc_layer"), options.env)
+    check_hosting(f"--ps {ps}", options.protocol or config.get("rpc_layer"), environment)
     cluster = expanded(config["cluster"], ps)
     if is_added:
         served = added_share(index, ps)

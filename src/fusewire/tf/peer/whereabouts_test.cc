@@ -147,5 +147,19 @@ TEST_F(ScoutTest, WhoServesATaskIsAsked) {
   EXPECT_FALSE(HasTask(server_.ours(), {"ps:3", "nowhere", 1, 7, 6}, 10 * kSecondNs, known));
 }
 
+TEST_F(ScoutTest, ATaskMayEndOnceItHasAsked) {
+  const Whereabout said{"ps:3", server_.address().ToString(), 1, 7, 4};
+  for (int i = 0; i < 50; ++i) {
+    task::TaskOptions options;
+    options.pipe.name = "worker";
+    options.pipe.incarnation = 10 + i;
+    options.pool.reactors = 1;
+    auto task = task::Task::Start(std::move(options));
+    ASSERT_TRUE(task.ok()) << task.status().ToString();
+    Whereabouts known;
+    EXPECT_FALSE(HasTask(*task.value(), said, 10 * kSecondNs, known));
+  }
+}
+
 }  // namespace
 }  // namespace fusewire::tf

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/platform/env.h>
 #include <tensorflow/core/platform/logging.h>
@@ -24,6 +25,8 @@ constexpr int64_t kGreetingPauseUs = 1000 * 1000;
 // Between two calls to a process that has lost the task, and for how long.
 constexpr int64_t kGreetingAgainUs = 200 * 1000;
 constexpr int64_t kGreetingNs = 20 * kSecondNs;
+constexpr int64_t kYieldsUs = 10 * 1000;  // in which it closes its connections
+constexpr int kLossesMax = 16;            // of connections, for one call
 
 // A collective provides the memory for the bytes: they land there, and the answer has nothing else.
 class ReceiveBufferCall final : public rpc::Call {
@@ -105,6 +108,57 @@ void Tell(const SidePtr& side, void (tensorflow::WorkerInterface::*method)(const
           const Request& request, const Response* response) {
   auto posted = Post(side, request, response);
   (side->worker()->*method)(&posted->request, &posted->response, [posted](const TfStatus&) {});
+}
+
+// A call over our wire. If its connection is lost, or about to be, and the task comes back with what it had, or is
+// elsewhere, it is made again there: what these calls do may be done twice. `request` and `response` live until `done`.
+template <class Request, class Response>
+class ControlCall : public std::enable_shared_from_this<ControlCall<Request, Response>> {
+ public:
+  ControlCall(Ways ways, MethodNumber number, const char* name, const Request* request, Response* response,
+              StatusCallback done)
+      : ways_(std::move(ways)),
+        number_(number),
+        name_(name),
+        request_(request),
+        response_(response),
+        done_(std::move(done)) {}
+
+  void Go(const ChannelPtr& channel) {
+    auto end = [self = this->shared_from_this(), channel](const TfStatus& status) { self->End(channel, status); };
+    (new WireCall(channel, number_, name_, nullptr, response_, std::move(end)))->Start(*request_);
+  }
+
+ private:
+  void End(const ChannelPtr& channel, const TfStatus& status) {
+    const bool is_about_to_be = absl::StrContains(status.message(), kLostItsTask);
+    const bool is_lost = absl::IsUnavailable(status) && (is_about_to_be || !channel->alive());
+    const bool comes_back = channel->recovers() && channel->options().state != 0;
+    if (!is_lost || !comes_back || losses_++ == kLossesMax) return done_(status);
+    // Off the reactor: it may send over gRPC.
+    tensorflow::Env::Default()->SchedClosureAfter(
+        is_about_to_be ? kYieldsUs : 0, [self = this->shared_from_this(), status] {
+          self->ways_.peer->Route(self->ways_.side, [self, status](const TfStatus& found, const ChannelPtr& next) {
+            if (next != nullptr) return self->Go(next);
+            self->done_(found.ok() ? status : found);
+          });
+        });
+  }
+
+  const Ways ways_;
+  const MethodNumber number_;
+  const char* const name_;
+  const Request* const request_;
+  Response* const response_;
+  const StatusCallback done_;
+  int losses_ = 0;
+};
+
+template <class Request, class Response>
+void CallOverWire(const Ways& ways, const ChannelPtr& channel, MethodNumber number, const char* name,
+                  const Request* request, Response* response, StatusCallback done) {
+  // shared_ptr: std::function wants copies.
+  std::make_shared<ControlCall<Request, Response>>(ways, number, name, request, response, std::move(done))->Go(channel);
 }
 
 }  // namespace
@@ -214,7 +268,7 @@ class RemoteWorker::Greeting : public std::enable_shared_from_this<Greeting> {
 
   void GreetOver(const ChannelPtr& channel) {
     auto end = [self = shared_from_this()](const TfStatus& status) { self->End(status, self->over_wire_); };
-    (new WireCall(channel, kGetStatus, "GetStatus", nullptr, &over_wire_, end))->Start(request_);
+    CallOverWire(ways_, channel, kGetStatus, "GetStatus", &request_, &over_wire_, std::move(end));
   }
 
   void End(const TfStatus& status, const tensorflow::GetStatusResponse& response) {
@@ -248,9 +302,9 @@ void RemoteWorker::CreateWorkerSessionAsync(const tensorflow::CreateWorkerSessio
   const bool may_be_elsewhere = siblings_ != nullptr || ways_.peer->epoch() != 0;
   if (ways_.peer->is_grpc_only() || !may_be_elsewhere)
     return ways_.side->worker()->CreateWorkerSessionAsync(request, response, std::move(keep));
-  RouteControl(ways_, [side = ways_.side, request, response, keep = std::move(keep)](const ChannelPtr& channel) {
-    if (channel == nullptr) return side->worker()->CreateWorkerSessionAsync(request, response, keep);
-    (new WireCall(channel, kCreateWorkerSession, "CreateWorkerSession", nullptr, response, keep))->Start(*request);
+  RouteControl(ways_, [ways = ways_, request, response, keep = std::move(keep)](const ChannelPtr& channel) {
+    if (channel == nullptr) return ways.side->worker()->CreateWorkerSessionAsync(request, response, keep);
+    CallOverWire(ways, channel, kCreateWorkerSession, "CreateWorkerSession", request, response, keep);
   });
 }
 
@@ -305,8 +359,8 @@ void RemoteWorker::Unary(MethodNumber number, const char* name,
       [side = ways_.side, method, request, response](CallOptions*, StatusCallback end) {
         (side->worker()->*method)(request, response, std::move(end));
       },
-      [number, name, request, response](ChannelPtr channel, CallOptions*, StatusCallback end) {
-        (new WireCall(std::move(channel), number, name, nullptr, response, std::move(end)))->Start(*request);
+      [ways = ways_, number, name, request, response](const ChannelPtr& channel, CallOptions*, StatusCallback end) {
+        CallOverWire(ways, channel, number, name, request, response, std::move(end));
       });
 }
 

@@ -140,6 +140,12 @@ void StartWatchOf(const ServerSettings& settings) {
   }
 }
 
+// A started server stays, but not what it held. No run is inside.
+void ForgetState(StarService* star, tensorflow::DeviceMgr* devices) {
+  star->EndAll();
+  for (tensorflow::Device* device : devices->ListDevices()) device->resource_manager()->Clear();
+}
+
 // All caches of a server are ours.
 const ClusterPtr& ClusterOf(tensorflow::WorkerCacheInterface* cache) {
   return static_cast<WorkerCache*>(cache)->cluster();
@@ -284,6 +290,7 @@ TfStatus Server::Arrive() {
   if (!taken.ok()) {
     Yield(snapshots_->owner().epoch, /*has_moved=*/false);
     snapshots_->arrival().reset();  // the old server goes on
+    ForgetState(&service_->star(), snapshots_->devices());
     taken = TfStatus(taken.code(), absl::StrCat(ShortTask(own_task()), " has not moved here: ", taken.message()));
     if (hosting_.is_guest()) return taken;
     FUSEWIRE_LOG(kWarn, "%s; it stays where it is", std::string(taken.message()).c_str());
@@ -474,7 +481,7 @@ void Server::Yield(uint64_t epoch, bool has_moved) {
   if (service_ != nullptr) {
     data_task_->acceptor().StopListening();
     data_task_->acceptor().Withdraw(rpc::kRpcService);
-    if (has_moved) service_->star().EndAll();
+    if (has_moved) ForgetState(&service_->star(), snapshots_->devices());
   }
   auto siblings = [this] { return FindSiblings(cluster(), *directory_, own_task()); };
   succession_.Yield(epoch, siblings);

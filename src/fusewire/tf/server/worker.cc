@@ -159,7 +159,7 @@ void Worker::DeleteWorkerSessionAsync(tensorflow::CallOptions* options,
 void Worker::RegisterGraphAsync(const tensorflow::RegisterGraphRequest* request,
                                 tensorflow::RegisterGraphResponse* response, tensorflow::StatusCallback done) {
   if (is_fenced()) return done(Fenced());
-  if (StarService* star = star_.load(std::memory_order_acquire)) star->Learn(request->graph_def());
+  if (StarService* star = star_.load(std::memory_order_acquire)) star->Learn(*request);
   const bool is_watched = request->debug_options().debug_tensor_watch_opts_size() > 0;
   if (lists_ == ListUse::kNever || is_watched)
     return GrpcWorker::RegisterGraphAsync(request, response, std::move(done));

@@ -113,6 +113,8 @@ TfStatus Arrival::Restore(tensorflow::DeviceMgr* devices, Inventory* inventory) 
 }
 
 TfStatus Arrival::Close(tensorflow::DeviceMgr* devices, Inventory* inventory) {
+  // What was written while this server was made ready would lengthen the pause.
+  TF_RETURN_IF_ERROR(Follow());
   closed_ns_ = Clock::Real()->NowNs();
   uint64_t bytes = 0;
   TF_RETURN_IF_ERROR(Round(MoveWant::kClose, &bytes));

@@ -15,6 +15,7 @@
 #include <tensorflow/core/framework/resource_var.h>
 #include <tensorflow/core/framework/tensor.pb.h>
 #include <tensorflow/core/framework/types.h>
+#include <tensorflow/core/platform/hash.h>
 #include "fusewire/tf/state/devices.h"
 #include "fusewire/tf/state/kernel.h"
 
@@ -196,15 +197,57 @@ class VariableReader final : public LiveReader {
   const TfRef<Var> variable_;
 };
 
+// How the devices' resources call a variable that is a reference. The class is not in TensorFlow's headers.
+uint64_t ReferenceType() { return tensorflow::Hash64("N10tensorflow9LegacyVarE"); }
+
+bool HasReference(Device* device, const std::string& container, const std::string& name) {
+  ResourceHandle handle;
+  handle.set_container(container);
+  handle.set_name(name);
+  handle.set_hash_code(ReferenceType());
+  tensorflow::ResourceBase* found = nullptr;
+  if (!device->resource_manager()->Lookup(handle, &found).ok()) return false;
+  found->Unref();
+  return true;
+}
+
+// Whether that is still its name: a variable that was made under it is found.
+bool KnowsReferences(Device* device) {
+  static const bool knows = [device] {
+    NodeDef node;
+    node.set_name("fusewire.probe");
+    node.set_op("VariableV2");
+    (*node.mutable_attr())["dtype"].set_type(tensorflow::DT_FLOAT);
+    (*node.mutable_attr())["shape"].mutable_shape();
+    (*node.mutable_attr())["container"].set_s(node.name());
+    (*node.mutable_attr())["shared_name"].set_s(node.name());
+    std::unique_ptr<LoneKernel> maker;
+    const bool is_made = LoneKernel::Make(device, node, &maker).ok() && maker->Run({}).ok();
+    const bool is_found = is_made && HasReference(device, node.name(), node.name());
+    if (is_made) device->resource_manager()->Cleanup(node.name()).IgnoreError();
+    return is_found;
+  }();
+  return knows;
+}
+
 // The kernel's class is not in TensorFlow's headers: its output is all that we get, and no share of the variable. So it
-// is asked again for each piece, as a program may clear the device's containers.
+// is asked again for each piece, as a program may clear the device's containers. It would make a variable that is not
+// there, with a shape that the next program may not want.
 class ReferenceReader final : public LiveReader {
  public:
-  explicit ReferenceReader(std::unique_ptr<LoneKernel> kernel)
-      : LiveReader(nullptr, nullptr, nullptr), kernel_(std::move(kernel)) {}
+  ReferenceReader(std::unique_ptr<LoneKernel> kernel, Device* device, const Holding& holding)
+      : LiveReader(nullptr, nullptr, nullptr),
+        kernel_(std::move(kernel)),
+        device_(device),
+        container_(ContainerOf(device, holding)),
+        name_(holding.name),
+        is_known_(KnowsReferences(device)) {}
 
   TfStatus Begin(std::vector<Layout>* layouts) override {
-    TF_RETURN_IF_ERROR(Locate());
+    layouts->clear();
+    const TfStatus located = Locate();
+    if (absl::IsNotFound(located)) return TfStatus();
+    TF_RETURN_IF_ERROR(located);
     return LiveReader::Begin(layouts);
   }
   bool ReadRows(const uint64_t* rows, size_t count, Bytes out) override {
@@ -216,6 +259,7 @@ class ReferenceReader final : public LiveReader {
 
  private:
   TfStatus Locate() {
+    if (is_known_ && !HasReference(device_, container_, name_)) return absl::NotFoundError(name_);
     TF_RETURN_IF_ERROR(kernel_->Run({}));
     const tensorflow::TensorValue& value = kernel_->reference();
     if (value.tensor == nullptr) return absl::InternalError("a variable without a reference");
@@ -224,6 +268,9 @@ class ReferenceReader final : public LiveReader {
   }
 
   const std::unique_ptr<LoneKernel> kernel_;
+  Device* const device_;
+  const std::string container_, name_;
+  const bool is_known_;
 };
 
 // A table copies itself, under its own lock.
@@ -363,7 +410,7 @@ TfStatus ReadHolding(Device* device, const Holding& holding, std::unique_ptr<Hol
   std::unique_ptr<LoneKernel> kernel;
   if (holding.kind == HoldingKind::kReference) {
     TF_RETURN_IF_ERROR(LoneKernel::Make(device, holding.node, &kernel));
-    *out = std::make_unique<ReferenceReader>(std::move(kernel));
+    *out = std::make_unique<ReferenceReader>(std::move(kernel), device, holding);
     return TfStatus();
   }
   TF_RETURN_IF_ERROR(TableKernel(device, holding, "LookupTableExportV2", {"Tkeys", "Tvalues"}, &kernel));

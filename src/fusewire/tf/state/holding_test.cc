@@ -183,6 +183,30 @@ TEST(Holdings, OneWithoutAValueHasNothingToCopy) {
   EXPECT_TRUE(Copied(device.get(), TableOf("HashTableV2", tensorflow::DT_INT64, tensorflow::DT_INT64)).empty());
 }
 
+TEST(Holdings, AReferenceVariableThatIsGoneIsNotMadeAgain) {
+  auto device = MakeDevice();
+  const Holding old = ReferenceOf("v", tensorflow::DT_FLOAT, TensorShape({6, 4}));
+  EXPECT_TRUE(RestoreHolding(device.get(), old, {TensorOf<float>(TensorShape({6, 4}), 1)}).ok());
+  std::unique_ptr<HoldingReader> reader;
+  ASSERT_TRUE(ReadHolding(device.get(), old, &reader).ok());
+  std::vector<HoldingReader::Layout> layouts;
+  ASSERT_TRUE(reader->Begin(&layouts).ok());
+  EXPECT_EQ(layouts.size(), 1u);
+  device->resource_manager()->Clear();
+  char byte = 0;
+  EXPECT_FALSE(reader->Read(0, 0, Bytes(&byte, 1)));
+  ASSERT_TRUE(reader->Begin(&layouts).ok());
+  EXPECT_TRUE(layouts.empty());
+  EXPECT_TRUE(Copied(device.get(), old).empty());
+  // The next program wants another shape.
+  std::unique_ptr<LoneKernel> kernel;
+  const Holding next = ReferenceOf("v", tensorflow::DT_FLOAT, TensorShape({4, 6}));
+  ASSERT_TRUE(LoneKernel::Make(device.get(), next.node, &kernel).ok());
+  ASSERT_TRUE(kernel->Run({}).ok());
+  ASSERT_NE(kernel->reference().tensor, nullptr);
+  EXPECT_EQ(kernel->reference().tensor->shape(), TensorShape({4, 6}));
+}
+
 TEST(Holdings, AVariableThatChangesItsShapeBeginsAgain) {
   const auto device = MakeDevice();
   const Holding holding = VariableOf("rows");
@@ -280,6 +304,16 @@ TEST(Holdings, BytesThatDoNotMatchTheirShapeAreRefused) {
   EXPECT_FALSE(RestoreHolding(device.get(), VariableOf("rows"), {tensor, tensor}).ok());
   EXPECT_FALSE(
       RestoreHolding(device.get(), ReferenceOf("old", tensorflow::DT_FLOAT, {1}), {TensorOf<int64_t>({1}, 1)}).ok());
+}
+
+TEST(Inventory, MakesAgainWhatTheLatestGraphHasTold) {
+  Inventory inventory;
+  WriteMarks* marks = inventory.Add(ReferenceOf("v", tensorflow::DT_FLOAT, TensorShape({6, 4})));
+  EXPECT_EQ(inventory.Add(ReferenceOf("v", tensorflow::DT_INT64, TensorShape({2}))), marks);
+  ASSERT_EQ(inventory.holdings().size(), 1u);
+  const auto [holding, same] = inventory.holdings()[0];
+  EXPECT_EQ(same, marks);
+  EXPECT_EQ(holding.node.attr().at("dtype").type(), tensorflow::DT_INT64);
 }
 
 TEST(Inventory, KeepsWhatGraphsHaveToldAndTheFirstObstacle) {

@@ -66,9 +66,11 @@ bool Inventory::SetObstacle(const std::string& obstacle) {
 
 WriteMarks* Inventory::Add(Holding holding) {
   MutexLock lock(mutex_);
-  std::unique_ptr<WriteMarks>& marks = holdings_[std::move(holding)];
-  if (marks == nullptr) marks = std::make_unique<WriteMarks>();
-  return marks.get();
+  // What makes it is the latest graph's: a program may have cleared the containers, and uses the name for another type.
+  auto known = holdings_.extract(holding);
+  if (known.empty()) return holdings_.emplace(std::move(holding), std::make_unique<WriteMarks>()).first->second.get();
+  known.key() = std::move(holding);
+  return holdings_.insert(std::move(known)).position->second.get();
 }
 
 void Inventory::Clear() {

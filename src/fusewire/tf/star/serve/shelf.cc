@@ -44,7 +44,7 @@ TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint
   Part::Owner owner;
   owner.env = env_;
   TF_RETURN_IF_ERROR(env_->session_mgr->WorkerSessionForSession(session, &owner.session));
-  bool is_isolated = owner.session->device_mgr() != env_->device_mgr;
+  const bool is_isolated = GiveUpIfIsolated(*owner.session);
   {
     MutexLock lock(mutex_);
     *id = Join(session, KeyOf(session, fingerprint), again);
@@ -53,7 +53,6 @@ TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint
   }
   // Without the lock: making kernels may take long. If two threads make the same part, the first one is used.
   bool is_private = is_isolated || Part::NeedsSession(request->graph_def());
-  if (is_isolated && snapshots_ != nullptr) snapshots_->GiveUp("the variables of a session of its own");
   if (is_private) owner.handle = session;
   if (!is_private) owner.session = nullptr;
   Placed placed;
@@ -64,6 +63,12 @@ TfStatus Shelf::Place(const std::string& session, const std::string& fingerprint
   *id = Join(session, key, again);
   FUSEWIRE_DCHECK(*id != kNotHere);
   return TfStatus();
+}
+
+bool Shelf::GiveUpIfIsolated(tensorflow::WorkerSession& session) {
+  const bool is_isolated = session.device_mgr() != env_->device_mgr;
+  if (is_isolated && snapshots_ != nullptr) snapshots_->GiveUp("the variables of a session of its own");
+  return is_isolated;
 }
 
 TfStatus Shelf::Make(const std::string& fingerprint, const tensorflow::RegisterGraphRequest& request, Part::Owner owner,
@@ -187,18 +192,19 @@ std::set<std::string> Shelf::Sessions() {
   return sessions;
 }
 
-std::vector<std::string> Shelf::ReleaseEnded() {
+void Shelf::ReleaseUnwanted(int64_t now_ns) {
   std::vector<PartPtr> unwanted;  // destroyed after the lock has been released
-  {
-    MutexLock lock(mutex_);
-    const int64_t now_ns = Clock::Real()->NowNs();
-    for (auto placed = parts_.begin(); placed != parts_.end();) {
-      const bool is_wanted = !placed->second.leases.empty() || now_ns < placed->second.wanted_ns;
-      if (!is_wanted) unwanted.push_back(std::move(placed->second.part));
-      placed = is_wanted ? std::next(placed) : parts_.erase(placed);
-    }
-    GlobalCounters().star_parts.fetch_sub(unwanted.size(), std::memory_order_relaxed);
+  MutexLock lock(mutex_);
+  for (auto placed = parts_.begin(); placed != parts_.end();) {
+    const bool is_wanted = !placed->second.leases.empty() || now_ns < placed->second.wanted_ns;
+    if (!is_wanted) unwanted.push_back(std::move(placed->second.part));
+    placed = is_wanted ? std::next(placed) : parts_.erase(placed);
   }
+  GlobalCounters().star_parts.fetch_sub(unwanted.size(), std::memory_order_relaxed);
+}
+
+std::vector<std::string> Shelf::ReleaseEnded() {
+  ReleaseUnwanted(Clock::Real()->NowNs());
   std::vector<std::string> ended;
   for (const std::string& session : Sessions()) {
     SessionPtr found;

@@ -38,6 +38,8 @@ class Shelf {
   // there is no such session.
   TfStatus Place(const std::string& session, const std::string& fingerprint,
                  const tensorflow::RegisterGraphRequest* request, uint64_t* id, Again* again);
+  // Whether the session has variables of its own. They can't be kept: the snapshots end.
+  bool GiveUpIfIsolated(tensorflow::WorkerSession& session);
   // A part that a session has placed.
   struct Lease {
     PartPtr part;
@@ -56,6 +58,8 @@ class Shelf {
   // before their sessions come. Only with snapshots.
   std::vector<std::string> Parts();
   TfStatus MakeAhead(const std::string& piece);
+  // Those that no session has placed, and that are not wanted any more by then.
+  void ReleaseUnwanted(int64_t now_ns);
   std::set<std::string> Sessions();  // that have placed parts
   // Of the runs of all parts.
   std::vector<AnswersPtr> AllAnswers();

@@ -167,8 +167,13 @@ StarService::StarService(tensorflow::WorkerEnv* env, Snapshots* snapshots)
   expected_.Begin(Clock::Real()->NowNs());
 }
 
-void StarService::Learn(const tensorflow::GraphDef& graph) {
-  if (snapshots_ != nullptr) snapshots_->Learn(graph, /*is_marked=*/false);
+void StarService::Learn(const tensorflow::RegisterGraphRequest& request) {
+  if (snapshots_ == nullptr) return;
+  // shared_ptr: as TensorFlow has it.
+  std::shared_ptr<tensorflow::WorkerSession> session;
+  const TfStatus found = env_->session_mgr->WorkerSessionForSession(request.session_handle(), &session);
+  if (found.ok()) shelf_.GiveUpIfIsolated(*session);
+  snapshots_->Learn(request.graph_def(), /*is_marked=*/false);
 }
 
 TfStatus StarService::Collect(std::vector<KeptClient>* clients) {
@@ -367,6 +372,7 @@ TfStatus StarService::Resume(const std::string& values) {
 void StarService::EndAll() {
   gate_.End();
   for (const std::string& session : shelf_.Sessions()) Release(session);
+  shelf_.ReleaseUnwanted(kForeverNs);
 }
 
 void StarService::Release(const std::string& session) {

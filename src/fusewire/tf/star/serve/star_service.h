@@ -30,7 +30,7 @@ class StarService {
   void ReleaseEnded();
   void DropStep(int64_t step) { store_.Drop(step); }
   // Any thread. A graph that this task will run without us.
-  void Learn(const tensorflow::GraphDef& graph);
+  void Learn(const tensorflow::RegisterGraphRequest& request);
   // Any thread that may wait: see Snapshots::Hooks.
   TfStatus Collect(std::vector<KeptClient>* clients);
   // For all runs, if the task can move; otherwise null.
