@@ -17,6 +17,7 @@
 
 namespace fusewire::reactor {
 class Completion;
+class Waiter;
 class Reactor;
 }  // namespace fusewire::reactor
 
@@ -42,6 +43,8 @@ class Client {
   // idle reactor meanwhile. The call's own timeout bounds the wait. Inside any reactor's callback it does not wait:
   // OnDone comes at once, with kInvalid.
   void StartAndWait(Call* call, reactor::Completion* answered);
+  // Any thread but a home. As Start, and turns the loop until the signal of `waiter`, another's, or the deadline.
+  void StartAndTurn(Call* call, reactor::Waiter* waiter, int64_t deadline_ns);
   // As StartAndWait. The plain way: one question, one answer.
   struct Answer {
     Status status;

@@ -11,6 +11,25 @@
 namespace fusewire::tf {
 
 thread_local bool StepThread::is_here_ = false;
+thread_local std::vector<StepThread::Held> StepThread::held_;
+
+void StepThread::Wait(reactor::Waiter* waiter, int64_t until_ns, reactor::Reactor* loop) {
+  std::vector<Held> held;
+  held.swap(held_);
+  if (held.empty() && loop != nullptr) {
+    static_cast<void>(loop->Wait(waiter, until_ns));
+  } else if (held.empty()) {
+    static_cast<void>(waiter->Sleep(Clock::Real(), until_ns, reactor::Interrupts::kGoOn));
+  }
+  for (size_t i = 0; i < held.size(); ++i) {
+    rpc::Client& client = held[i].channel->client();
+    if (i + 1 < held.size()) {
+      client.Start(held[i].call);
+    } else {
+      client.StartAndTurn(held[i].call, waiter, until_ns);
+    }
+  }
+}
 
 TfStatus FindWays(const GrpcCachePtr& cache, const std::string& task, Ways* ways) {
   // Sessions wrap their cache, so it is the worker that has to be asked.

@@ -16,6 +16,7 @@
 #include <tensorflow/core/distributed_runtime/worker_session.h>
 #include "fusewire/base/mutex.h"
 #include "fusewire/reactor/reactor.h"
+#include "fusewire/reactor/waiter.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/peer/peer.h"
 
@@ -45,16 +46,29 @@ TfStatus FindWays(const GrpcCachePtr& cache, const std::string& task, Ways* ways
 ChannelPtr NextOf(const std::vector<Ways>& ways, uint64_t turn);
 
 // A thread that has called Session.run, and may be kept until the step ends: it waits for that anyway.
-// Home: the thread. Owns: the fact, until it goes.
+// Calls that begin on it are held until it has nothing else to do: then it starts them, and turns the loop that their
+// answers come to.
+// Home: the thread. Owns: the fact, until it goes. Fails: never.
 class StepThread {
  public:
   StepThread() : was_here_(is_here_) { is_here_ = true; }
   ~StepThread() { is_here_ = was_here_; }
   StepThread(const StepThread&) = delete;
   static bool IsHere() { return is_here_; }
+  // False where a callback of a reactor begins the call.
+  static bool MayHold() { return is_here_ && !reactor::Reactor::InsideAny(); }
+  static void Hold(ChannelPtr channel, rpc::Call* call) { held_.push_back({std::move(channel), call}); }
+  static bool HasHeld() { return !held_.empty(); }
+  // Starts what is held, and waits. `loop`, which may be null, is turned where nothing was held.
+  static void Wait(reactor::Waiter* waiter, int64_t until_ns, reactor::Reactor* loop);
 
  private:
+  struct Held {
+    ChannelPtr channel;
+    rpc::Call* call;
+  };
   static thread_local bool is_here_;
+  static thread_local std::vector<Held> held_;
   const bool was_here_;
 };
 

@@ -466,6 +466,7 @@ class Running final : public rpc::Call {
     GlobalCounters().Add(&Counters::calls_out);
     step_->SetLoop(&channel_->client().home());
     bool is_only_one = runs_under_way.fetch_add(1, std::memory_order_acq_rel) == 0;
+    if (StepThread::MayHold()) return StepThread::Hold(channel_, this);
     if (!is_only_one || !MayWait()) return channel_->client().Start(this);
     reactor::Completion answered;
     answered_ = &answered;
@@ -477,10 +478,7 @@ class Running final : public rpc::Call {
 
   // The executor's thread itself waits for the answer if there is nothing else to do: no other call is under way, and
   // the next one of this step waits for this one. If others begin, the waiting thread serves them too.
-  // A list's thread has more to do first.
-  bool MayWait() const {
-    return placement_->is_alone && step_->pool_threads() > 1 && !StepThread::IsHere() && !reactor::Reactor::InsideAny();
-  }
+  bool MayWait() const { return placement_->is_alone && step_->pool_threads() > 1 && !reactor::Reactor::InsideAny(); }
 
   Result<pipe::Landing> Land(ConstBytes head_in, const rpc::SegmentSizes& sizes) override {
     record_.Arrive(sizes.total());

@@ -3,6 +3,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
+#include "fusewire/tf/receive/step_context.h"
 
 namespace fusewire::tf {
 
@@ -29,8 +30,7 @@ void Arrivals::Take(std::vector<size_t>* ended) {
 }
 
 bool Arrivals::Await(reactor::Reactor* loop, int64_t until_ns, std::vector<size_t>* ended) {
-  Clock* const clock = Clock::Real();
-  if (!any() && clock->NowNs() < until_ns) {
+  if (!any() && (StepThread::HasHeld() || Clock::Real()->NowNs() < until_ns)) {
     {
       MutexLock lock(mutex_);
       FUSEWIRE_DCHECK(!is_awaited_ && !is_alone_);
@@ -39,11 +39,7 @@ bool Arrivals::Await(reactor::Reactor* loop, int64_t until_ns, std::vector<size_
       if (!is_awaited_) waiter_.Signal();
     }
     // Either way it is looked at below whether something has come.
-    if (loop != nullptr) {
-      static_cast<void>(loop->Wait(&waiter_, until_ns));
-    } else {
-      static_cast<void>(waiter_.Sleep(clock, until_ns, reactor::Interrupts::kGoOn));
-    }
+    StepThread::Wait(&waiter_, until_ns, loop);
   }
   ended->clear();
   MutexLock lock(mutex_);
