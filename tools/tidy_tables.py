@@ -35,7 +35,7 @@ WINGS = {
         "star/cut": ("fuse", "bridge"),
         "star/call": ("star", "receive", "peer", "profile", "bridge", "heads"),
         "star/serve": ("star", "star/cut", "snapshot", "state", "receive", "peer", "profile", "bridge", "heads"),
-        "star/home": ("star/cut", "star/serve", "receive", "bridge"),
+        "star/home": ("star/cut", "star/serve", "receive", "profile", "bridge"),
         "server": (
             *("star", "star/cut", "star/call", "star/serve", "star/home", "snapshot", "state"),
             *("fuse", "collective", "receive", "provide", "peer", "profile", "bridge", "heads"),

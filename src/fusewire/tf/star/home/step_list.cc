@@ -10,6 +10,7 @@
 #include <tensorflow/core/platform/logging.h>
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
+#include "fusewire/tf/profile/profiler.h"
 #include "fusewire/tf/receive/rendezvous.h"
 
 namespace fusewire::tf {
@@ -120,7 +121,9 @@ bool StepList::IsShared(const std::string& op) const {
 void StepList::RunAsyncInternal(const Args& args, DoneCallback done) {
   FasterWay::Choice choice;
   Program* list = nullptr;
-  if (StepThread::IsHere() && args.stats_collector == nullptr) {
+  // The executor writes what traces and profiles show of kernels.
+  const bool is_traced = args.stats_collector != nullptr || TraceMe::Active(kTraceLevel);
+  if (StepThread::IsHere() && !is_traced) {
     choice = faster_.Next();
     if (choice.way == FasterWay::Way::kList) list = List(args);
     if (list == nullptr && choice.way == FasterWay::Way::kList) {
