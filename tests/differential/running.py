@@ -47,6 +47,7 @@ SHOWN_BYTES = 1024  # of a value; a larger one is shown by a digest
 
 class Cluster:
     def __init__(self, protocol: str, has_resets: bool = False) -> None:
+        self.counts: collections.Counter = collections.Counter()  # of moves, of which it makes none
         addresses = free_addresses(4)
         self.tasks = {"ps": addresses[:2], "worker": addresses[2:]}
         self.servers = [self.server(protocol, "ps", index, has_resets) for index in range(2)]
