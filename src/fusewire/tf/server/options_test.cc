@@ -99,7 +99,7 @@ TEST(Settings, AWorkersListIsMeasuredUnlessItIsAlwaysOrNever) {
                                                                               {"sometimes", ListUse::kMeasured},
                                                                               {"always", ListUse::kAlways},
                                                                               {"never", ListUse::kNever}}) {
-    Environment environment({{"FUSEWIRE_WORKER_LIST", word}});
+    Environment environment({{"FUSEWIRE_WORKER_LIST", word}, {"FUSEWIRE_DISABLE", "0"}});
     EXPECT_EQ(ReadSettings("worker").lists, use) << word;
   }
 }
