@@ -234,6 +234,11 @@ TEST_F(MovingTest, ItHasAllThatTheOldServerHadWhenItClosed) {
       for (int64_t row = 0; row < 100; ++row) old_->SetRow(37 * row % kRows, static_cast<float>(rounds));
       old_->Make("dense", Tensor(static_cast<float>(rounds)));
     }
+    if (want == MoveWant::kClose) {  // after the last round that it has seen
+      old_->SetRow(7, -1);
+      old_->Make("dense", Tensor(99.0f));
+      KeepOld();
+    }
     return true;
   });
   ASSERT_TRUE(new_->opened().ok()) << new_->opened();
@@ -242,9 +247,6 @@ TEST_F(MovingTest, ItHasAllThatTheOldServerHadWhenItClosed) {
   EXPECT_EQ(new_->snapshots().arrival()->parts(), (std::vector<std::string>{"one part", "another"}));
   EXPECT_EQ(StateOf(*new_->snapshots().devices()), StateOf(*old_->snapshots().devices()));
   EXPECT_GE(rounds, 2);
-  old_->SetRow(7, -1);  // after the last round that it has seen
-  old_->Make("dense", Tensor(99.0f));
-  KeepOld();
   const TfStatus taken = new_->snapshots().TakeOver("host:2", &values_);
   ASSERT_TRUE(taken.ok()) << taken;
   EXPECT_TRUE(old_->is_closed());
@@ -355,13 +357,13 @@ TEST_F(MovingTest, AnyMixOfWritesMoves) {
     };
     Follow(
         [&](int, MoveWant want) {
-          if (want == MoveWant::kRound || want == MoveWant::kNext) write();
+          if (want == MoveWant::kRound || want == MoveWant::kNext || want == MoveWant::kClose) write();
+          if (want == MoveWant::kClose) KeepOld();
           return true;
         },
         100 + static_cast<uint64_t>(move));
     ASSERT_TRUE(new_->opened().ok()) << new_->opened();
     write();
-    KeepOld();
     ASSERT_TRUE(new_->snapshots().TakeOver("host:2", &values_).ok());
     ExpectSame();
     new_->snapshots().arrival()->SayDone();
