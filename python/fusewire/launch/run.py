@@ -318,9 +318,8 @@ def plan_of(options: argparse.Namespace, workers: int) -> Plan:
 
 
 def shape_of(options: argparse.Namespace, workers: int) -> Shape:
-    shape = Shape(
-        1 if options.ps is None else options.ps, workers, options.chief, options.evaluator, options.ps_processes
-    )
+    servers = 1 if options.ps is None else options.ps
+    shape = Shape(servers, workers, options.chief, options.evaluator, options.ps_processes)
     if options.ps_processes is not None:
         given = {name: value for name, _, value in (word.partition("=") for word in options.env) if value}
         shape.check(f"--ps-processes {options.ps_processes}", options.protocol, {**os.environ, **given})

@@ -94,7 +94,7 @@ class StepContext {
   void SetSession(tensorflow::WorkerSession* session) { session_.store(session, std::memory_order_release); }
 
   const std::string& session_handle() const { return session_handle_; }
-  // The loop to turn by who waits for the step's calls: that of the last one. Null: there was none.
+  // The loop of the step's last call, for a thread that waits for its calls. Null: it has made none.
   void SetLoop(reactor::Reactor* loop) { loop_.store(loop, std::memory_order_release); }
   reactor::Reactor* loop() const { return loop_.load(std::memory_order_acquire); }
   // Of the executors of this task.

@@ -56,10 +56,11 @@ class Worker final : public tensorflow::GrpcWorker {
   // What the graph holds on this task belongs to its snapshots.
   void RegisterGraphAsync(const tensorflow::RegisterGraphRequest* request, tensorflow::RegisterGraphResponse* response,
                           tensorflow::StatusCallback done) override;
-  // Before the first graph: sessions of this process run their graphs here as lists (star/home/step_list.h).
-  void RunLists(ListUse use) { lists_ = use; }
   void DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest* request,
                             tensorflow::DeregisterGraphResponse* response, tensorflow::StatusCallback done) override;
+
+  // Before the first graph: sessions of this process run their graphs here as lists (star/home/step_list.h).
+  void RunLists(ListUse use) { lists_ = use; }
 
   // Any thread. Another server has the task: from now on sessions, graphs and steps are refused, and who asks for the
   // data port is told what `where` says; it says false if it does not know.

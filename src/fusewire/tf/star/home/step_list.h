@@ -70,7 +70,7 @@ class StepList final : public tensorflow::Executor {
   StepList(ListUse use, const RegisteredGraph& graph, const std::string& session,
            std::unique_ptr<tensorflow::Executor> usual);
   void RunAsyncInternal(const Args& args, DoneCallback done) override;
-  // Null: there is none.
+  // Makes the list at the first step. Null: the graph can't be run as one.
   Program* List(const Args& args);
   void Make(const Args& args) FUSEWIRE_REQUIRES(mutex_);
   TfStatus MakeKernels(std::vector<tensorflow::OpKernel*>* by_node) FUSEWIRE_REQUIRES(mutex_);

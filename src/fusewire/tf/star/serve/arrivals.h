@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The kernels of a run that have ended on other threads, until the run's own thread takes them. While that waits, it
-// turns the loop that answers come to. If nothing comes, it leaves the run alone: whoever adds the next one goes on.
+// The kernels of a run that have ended on other threads, until the run's own thread takes them. That thread drives a
+// reactor's loop while it waits. If it has waited too long it abandons the run, and the thread that adds the next
+// kernel takes over.
 // Home: Add from any thread; the rest is for the run's thread. Owns: a list of numbers. Fails: never.
 #pragma once
 

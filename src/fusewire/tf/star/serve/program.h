@@ -3,9 +3,10 @@
 // from the first to the last, without a queue or a count of missing inputs. Branches are decided during the run:
 // operations in a branch that is not taken are dead, and skipped. Not for loops: they are left to TensorFlow's
 // executor. Asynchronous kernels begin as early as they can; what waits for one is passed over until it has ended. If
-// nothing else is left to do, the thread waits, and turns the loop that the answers come to; after a while it leaves
-// the run to the thread of the next kernel that ends. Home: any thread; many runs at once. Owns: its constants; not the
-// kernels. Fails: with the first kernel's status, once all kernels that have begun have ended.
+// nothing else is left to do, the thread waits, and drives the loop that reads the answers; after a while it leaves the
+// run to the pool, which goes on when the next kernel ends.
+// Home: any thread; many runs at once. Owns: its constants; not the kernels. Fails: with the first kernel's status,
+// once all kernels that have begun have ended.
 #pragma once
 
 #include <functional>
@@ -34,9 +35,9 @@ struct PartRun {
   tensorflow::CancellationManager cancellation;
   std::unique_ptr<tensorflow::StepStatsCollector> collector;  // of a traced run
   tensorflow::StepStats stats;
-  // Of a worker's own step; copied by Run. Null: the run of a part, which shares nothing with the rest of its step.
+  // Of a worker's own step; it lives as long as the run. Null: the run of a part, which shares nothing with its step.
   const tensorflow::Executor::Args* outer = nullptr;
-  // The loop that the answers to the step's calls come to; it may be null, or return null.
+  // The loop that reads the answers to the step's calls; it may be null, or return null.
   std::function<reactor::Reactor*()> loop;
 };
 

@@ -169,8 +169,7 @@ StarService::StarService(tensorflow::WorkerEnv* env, Snapshots* snapshots)
 
 void StarService::Learn(const tensorflow::RegisterGraphRequest& request) {
   if (snapshots_ == nullptr) return;
-  // shared_ptr: as TensorFlow has it.
-  std::shared_ptr<tensorflow::WorkerSession> session;
+  SessionPtr session;
   const TfStatus found = env_->session_mgr->WorkerSessionForSession(request.session_handle(), &session);
   if (found.ok()) shelf_.GiveUpIfIsolated(*session);
   snapshots_->Learn(request.graph_def(), /*is_marked=*/false);
