@@ -218,7 +218,11 @@ def run_program(tmp_path: pathlib.Path, path: list[str], program: str, *words: o
     ids=lambda words: words[-1] if "--model" in words else "TensorFlow Ranking",
 )
 def test_estimators_learn_the_same_over_every_protocol(partners, tmp_path, words):
-    """Of DeepCTR and of TensorFlow Ranking, to the last bit. Neither they nor the programs know about us."""
+    """Of DeepCTR and of TensorFlow Ranking. Neither they nor the programs know about us.
+
+    Over ours, to the last bit. Two runs over stock gRPC differ from each other in the last digits, about one in four of
+    DCN and xDeepFM.
+    """
     losses = {}
     for protocol in PROTOCOLS:
         cluster = ["--ps", 2, "--workers", 0, "--chief", "--protocol", protocol]
@@ -226,10 +230,10 @@ def test_estimators_learn_the_same_over_every_protocol(partners, tmp_path, words
         losses[protocol] = re.findall(r"loss (\S+)", said)
         assert (stats["calls_out"] > 40) == (protocol != "grpc"), protocol
         assert (stats["star_runs_out"] > 40) == protocol.startswith("star"), protocol
-    for protocol in PROTOCOLS[1:]:
-        assert losses[protocol] == losses["grpc"], protocol
-    numbers = np.array(losses["grpc"], float)
+    assert losses["grpc++"] == losses["star_server"] == losses["star_server_lite"]
+    numbers = np.array(losses["star_server"], float)
     assert len(numbers) == words[2]
+    np.testing.assert_allclose(numbers, np.array(losses["grpc"], float), rtol=1e-6)
     assert numbers[-20:].mean() < 0.95 * numbers[:20].mean()
 
 
