@@ -237,21 +237,21 @@ class SuitesTest(ScriptTest):
             sorted([*self.QUICK, *smoke, *self.SLOW, *self.REST, *rest]),
         )
 
-    def test_ci_runs_in_two_turns_what_make_test_all_does_but_for_aarch64(self):
-        ran, halved = set(), set()
-        for turn, total in ((20000, 11), (20001, 12)):
+    def test_ci_runs_in_four_turns_what_make_test_all_does_but_for_aarch64(self):
+        ran, parts = set(), set()
+        for turn, total in ((20000, 11), (20001, 12), (20002, 11), (20003, 12)):
             status, output, calls = self.start(".ci/run", CI_TURN=str(turn))
             self.assertEqual((status, output[-1]), (0, f"{total} passed, 0 failed"))
             self.assertEqual(calls[0].strip(), "lint.sh")
             these = [call.strip() for call in calls if call.startswith(TESTERS)]
             self.assertEqual(len([call for call in these if call.startswith(TORCHES)]), 1)
-            # Each TensorFlow has the other half; the oldest has its units in a sanitized build, or here.
-            halves = [re.findall(r" --half=(\d) ", call) for call in these if "--half" in call]
-            self.assertEqual(sorted(halves), [["0"], ["1"]])
+            # Each TensorFlow has another quarter; the oldest has its units in a sanitized build, or here.
+            quarters = [re.findall(r" --quarter=(\d) ", call) for call in these if "--quarter" in call]
+            self.assertEqual(len({number for [number] in quarters}), 2)
             units = " --deselect tests/python/test_units.py::test_unit"
-            halved |= {call.replace(units, "") for call in these if "--half" in call}
-            ran |= {re.sub(r" --half=\d", "", call).replace(units, "") for call in these}
-        self.assertEqual(len(halved), 4)
+            parts |= {call.replace(units, "") for call in these if "--quarter" in call}
+            ran |= {re.sub(r" --quarter=\d", "", call).replace(units, "") for call in these}
+        self.assertEqual(len(parts), 8)
         calls = self.calls_of("make", "test-all")
         whole = {call.replace(units, "") for call in calls if not call.startswith(EMULATED)}  # it takes too long
         self.assertEqual(ran, whole)

@@ -22,8 +22,8 @@
 #   jax    fusewire.jax with each JAX of tools/jax-*.lock, an environment of 0.5 GB each
 #   aarch64  the unit and conformance tests and those of fusewire.p2p and fusewire.collective, cross-compiled and under
 #          qemu-user; without those of tools/aarch64-left-out.txt. No turn of CI has it
-# With CI_TURN, a number, phase tf runs one half of its test files with each TensorFlow, and phases torch and jax run
-# with one PyTorch and one JAX: the other half and the other ones are another turn's.
+# With CI_TURN, a number, phase tf runs a quarter of its test files with each TensorFlow, and phases torch and jax run
+# with one PyTorch and one JAX: the other quarters and the other ones are other turns'.
 # Each phase writes its full output to build/logs/PHASE-test.log. A few tests whose expectations were not met
 # get a second try, alone, when their phase is over: some need the processors in time, and others share the machine.
 # Those that pass then are named as flaky. tools/test_report.py says which tests have no second try.
@@ -207,7 +207,7 @@ run_tensorflow() {
     [ "$phase" = smoke ] || has_units "$phase" "$version" || without=(--deselect tests/python/test_units.py::test_unit)
     # With a space, pytest would take the number for a file, and so find no conftest.py.
     if [ "$phase" = tf ] && [ -n "${CI_TURN:-}" ]; then
-      without+=("--half=$(((CI_TURN + position) % 2))")
+      without+=("--quarter=$(((CI_TURN + 2 * position) % 4))")
       position=$((position + 1))
     fi
     run_tests "$phase-$version" test 2400 ".venv-tf-$version/bin/python" -m pytest -m "$wanted" "${without[@]}" &

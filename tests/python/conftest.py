@@ -23,17 +23,16 @@ DEADLINE_S = 90.0
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--every-turn", action="store_true", help="run all parameter sets of tests marked in_turn")
-    parser.addoption("--half", type=int, choices=(0, 1), help="run every second test file, and all tests marked once")
+    parser.addoption("--quarter", type=int, choices=range(4), help="run every fourth test file")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--every-turn"):
         take_turns(config, items)
-    half = config.getoption("--half")
-    if half is not None:
+    quarter = config.getoption("--quarter")
+    if quarter is not None:
         files = sorted({item.path for item in items})
-        others = [item for item in items if files.index(item.path) % 2 != half]
-        leave_out(config, items, [item for item in others if not item.get_closest_marker("once")])
+        leave_out(config, items, [item for item in items if files.index(item.path) % 4 != quarter])
 
 
 def leave_out(config: pytest.Config, items: list[pytest.Item], left_out: list[pytest.Item]) -> None:
