@@ -137,7 +137,7 @@ TEST_F(ExecutorTest, AnOperationIsRecordedAtEachMemberAsTheSame) {
   ranks_[1].Reduce(Filled(5000, 2), &sums[1]);
   for (Executing& rank : ranks_) ASSERT_TRUE(rank.ends.Await(1));
   const std::vector<Recorded::One> all = recorded.Read();
-  ASSERT_EQ(all.size(), 2u);
+  ASSERT_EQ(all.size(), 2u) << recorded.Words();
   EXPECT_EQ(recorded.open(), 0u);
   EXPECT_EQ(all[0].seen.flow, all[1].seen.flow);
   for (size_t i = 0; i < 2; ++i) {

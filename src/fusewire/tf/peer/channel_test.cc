@@ -98,7 +98,7 @@ TEST_F(ChannelTest, ReceivesAreRecordedFromTheirRequestToTheirEnd) {
   auto& ends = Receive(2);
   ASSERT_TRUE(world_.AwaitAsked(1));
   std::vector<Recorded::One> all = recorded.Read();
-  ASSERT_EQ(all.size(), 2u);
+  ASSERT_EQ(all.size(), 2u) << recorded.Words();
   EXPECT_EQ(all[0].words, "receive worker:0 ps:0 edge_0");
   EXPECT_EQ(all[0].seen.step, kStep);
   EXPECT_EQ(recorded.open(), 2u);
@@ -110,7 +110,7 @@ TEST_F(ChannelTest, ReceivesAreRecordedFromTheirRequestToTheirEnd) {
   world_.KillPeer();
   ASSERT_TRUE(AwaitEnds());
   all = recorded.Read();
-  ASSERT_EQ(all.size(), 2u);
+  ASSERT_EQ(all.size(), 2u) << recorded.Words();
   EXPECT_EQ(recorded.open(), 0u);
   const bool is_first = all[0].seen.end == observe::End::kOk;  // they began at the same time
   const observe::Seen &arrived = all[is_first ? 0 : 1].seen, &lost = all[is_first ? 1 : 0].seen;

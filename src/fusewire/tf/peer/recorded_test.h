@@ -32,6 +32,12 @@ class Recorded {
                      [](const One& a, const One& b) { return a.seen.begun_ns < b.seen.begun_ns; });
     return all;
   }
+  // What a failed expectation shows.
+  std::string Words() {
+    std::string words;
+    for (const One& one : Read()) words += one.words + (one.seen.is_open ? " (open)\n" : "\n");
+    return words;
+  }
   size_t open() {
     size_t count = 0;
     for (const One& one : Read()) count += one.seen.is_open ? 1 : 0;
