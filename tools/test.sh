@@ -261,6 +261,7 @@ run_plugin_sanitized() {
   start=$SECONDS
   # A program that crashes after its last test has written a report without failures.
   ASAN_OPTIONS=detect_leaks=1:detect_odr_violation=0:allocator_may_return_null=1:alloc_dealloc_mismatch=0 \
+    LSAN_OPTIONS=suppressions=$PWD/tools/tf-lsan.supp:print_suppressions=0 \
     TSAN_OPTIONS=suppressions=$PWD/tools/tf-tsan.supp:second_deadlock_stack=1 \
     "${unspread[@]}" timeout -k 10 600 "build/$phase/bin/fusewire_tf_tests" --gtest_filter="$filter" \
     --gtest_output="xml:$xml" >"$log" 2>&1 ||

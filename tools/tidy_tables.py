@@ -29,6 +29,7 @@ WINGS = {
         "receive": ("peer", "profile", "bridge", "heads"),
         "collective": ("peer", "profile", "bridge"),
         "fuse": ("receive", "peer", "bridge"),
+        "compress": ("fuse", "bridge"),
         "state": ("bridge",),
         "snapshot": ("state", "peer", "bridge", "heads"),
         "star": ("heads",),
@@ -38,7 +39,7 @@ WINGS = {
         "star/home": ("star/cut", "star/serve", "receive", "profile", "bridge"),
         "server": (
             *("star", "star/cut", "star/call", "star/serve", "star/home", "snapshot", "state"),
-            *("fuse", "collective", "receive", "provide", "peer", "profile", "bridge", "heads"),
+            *("compress", "fuse", "collective", "receive", "provide", "peer", "profile", "bridge", "heads"),
         ),
         "threads": ("star/call", "star/serve", "snapshot", "receive", "provide", "peer", "bridge"),
     },

@@ -22,25 +22,51 @@ from fusewire.tf.library import is_loaded, stats
 from fusewire.tf.loading import load, load_with_tensorflow
 from fusewire.tf.patching import when_imported
 from fusewire.tf.plugin import MisfitError
+from fusewire.tf.prefetch import prefetch
 from fusewire.version import VERSION
 
 if TYPE_CHECKING:
     from tensorflow.core.protobuf.config_pb2 import ConfigProto
 
-__all__ = ["ConfigProto", "MisfitError", "__version__", "is_loaded", "load", "progress", "set_options", "stats"]
+__all__ = [
+    "ConfigProto",
+    "MisfitError",
+    "__version__",
+    "is_loaded",
+    "load",
+    "prefetch",
+    "progress",
+    "set_options",
+    "stats",
+]
 
 __version__ = VERSION
 
 
 def set_options(
-    config: "ConfigProto", *, tensor_fuse: bool | None = None, chief_joins: bool | None = None
+    config: "ConfigProto",
+    *,
+    tensor_fuse: bool | None = None,
+    chief_joins: bool | None = None,
+    unique_ids: bool | None = None,
+    compression: str | None = None,
+    compressed_tables: str | None = None,
 ) -> "ConfigProto":
     """Sets our options in an existing ConfigProto and returns it. An option that is None is left unchanged.
 
     tensor_fuse: receives from the same task are fused. chief_joins: a chief that comes back restores no checkpoint over
-    parameter servers that are alive and ahead of it (docs/elastic.md).
+    parameter servers that are alive and ahead of it (docs/elastic.md). unique_ids: ids that repeat in a lookup are sent
+    once. compression: "bf16", "int8" or "off", for rows and gradients on their way. compressed_tables: the
+    beginnings of the names of the tables that both mean, with commas between (docs/compression.md).
     """
-    options.write_given(config, tensor_fuse=tensor_fuse, chief_joins=chief_joins)
+    options.write_given(
+        config,
+        tensor_fuse=tensor_fuse,
+        chief_joins=chief_joins,
+        unique_ids=unique_ids,
+        compression=compression,
+        compressed_tables=compressed_tables,
+    )
     return config
 
 

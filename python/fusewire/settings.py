@@ -70,6 +70,28 @@ SETTINGS = (
         SERVER,
     ),
     Setting(
+        "FUSEWIRE_UNIQUE_IDS",
+        "0",
+        "1: ids that repeat in a lookup are sent to their parameter server once, and so are their rows and gradients; "
+        "exact; `ConfigProto(unique_ids=...)` overrides it; see [compression.md](compression.md)",
+        IMPORT,
+    ),
+    Setting(
+        "FUSEWIRE_COMPRESSION",
+        "off",
+        "`bf16`: rows that are looked up on parameter servers, and gradients, are bfloat16 on the way; `int8`: 8 bits, "
+        "with a scale for each row; "
+        "`ConfigProto(compression=...)` overrides it; see [compression.md](compression.md)",
+        IMPORT,
+    ),
+    Setting(
+        "FUSEWIRE_COMPRESSED_TABLES",
+        "all",
+        "the tables that these two options mean: beginnings of their variables' names, with commas between; "
+        "`ConfigProto(compressed_tables=...)` overrides it",
+        IMPORT,
+    ),
+    Setting(
         "FUSEWIRE_CHIEF_JOINS",
         "0; 1 under `fusewire run --restarts N`",
         "1: a chief that has restarted, or lost its session, joins parameter servers that have all variables and are "

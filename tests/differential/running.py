@@ -32,7 +32,7 @@ from tensorflow.core.protobuf import config_pb2
 import fusewire
 
 tf1 = tf.compat.v1
-RUNS = ("grpc++", "grpc++ fused", "star_server", "star_server_lite")
+RUNS = ("grpc++", "grpc++ fused", "star_server", "star_server unique", "star_server_lite")
 STOCK_AGAIN = 4  # runs over stock, where something differs: does it differ from itself?
 OURS_AGAIN = 2
 LIMIT_MS = 60_000
@@ -268,6 +268,8 @@ class Judge:
                 config.CopyFrom(names["config"])
                 if protocol.endswith(" fused"):
                     fusewire.set_options(config, tensor_fuse=True)
+                if protocol.endswith(" unique"):
+                    fusewire.set_options(config, unique_ids=True)
                 return Runner(names, feeds, self.clusters[protocol.split()[0]], config)
 
             def run(protocol: str) -> list:

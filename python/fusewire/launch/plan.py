@@ -229,7 +229,7 @@ def variables(
         if not equals and name not in environment:
             raise ValueError(f"--env {name}: this variable is not set here. Fix: set it, or --env {name}=VALUE")
         found[name] = value if equals else environment[name]
-    if restarts and (joins := config.VARIABLES[config.CHIEF_JOINS]) not in {**environment, **found}:
+    if restarts and (joins := config.OPTIONS["chief_joins"].variable) not in {**environment, **found}:
         found[joins] = "1"
     if snapshots is not None:
         found |= snapshots.variables({**environment, **found})

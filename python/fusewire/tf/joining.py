@@ -108,7 +108,7 @@ def joined_session(original: Callable[..., Any], *arguments: Any, **keywords: An
 
 def is_wanted(config: Any) -> bool:
     """FUSEWIRE_DISABLE overrides all."""
-    return not settings.is_disabled() and options.read(config, options.CHIEF_JOINS)
+    return not settings.is_disabled() and bool(options.read(config, "chief_joins"))
 
 
 def _say(text: str) -> None:

@@ -12,6 +12,7 @@
 #include <initializer_list>
 
 #include "fusewire/base/log.h"
+#include "fusewire/tf/compress/compress_pass.h"
 #include "fusewire/tf/fuse/passes.h"
 #include "fusewire/tf/server/network.h"
 #include "fusewire/tf/star/call/recording.h"
@@ -265,6 +266,18 @@ ServerSettings ReadSettings(const std::string& job) {
   return settings;
 }
 
+namespace {
+CompressOptions ReadCompression() {
+  CompressOptions options;
+  options.unique_ids = ReadSwitch({"FUSEWIRE_UNIQUE_IDS"}, false);
+  const TfStatus read = options.ReadCompression(ReadText("FUSEWIRE_COMPRESSION"));
+  if (!read.ok())
+    FUSEWIRE_LOG(kWarn, "FUSEWIRE_COMPRESSION: %s; nothing is compressed", std::string(read.message()).c_str());
+  options.ReadTables(ReadText("FUSEWIRE_COMPRESSED_TABLES"));
+  return options;
+}
+}  // namespace
+
 void ReadProcessSettings() {
   std::string level = ReadText("FUSEWIRE_LOG");
   if (level == "debug") SetLogLevel(LogLevel::kDebug);
@@ -273,6 +286,7 @@ void ReadProcessSettings() {
   if (level == "error") SetLogLevel(LogLevel::kError);
   if (level == "off") SetLogLevel(LogLevel::kOff);
   SetFuseByDefault(ReadSwitch({"FUSEWIRE_TENSOR_FUSE"}, false));
+  SetCompressByDefault(ReadCompression());
   RecordTo(ReadText("FUSEWIRE_STAR_RECORD"));
 }
 

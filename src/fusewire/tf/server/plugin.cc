@@ -13,6 +13,7 @@
 #include "fusewire/observe/watch.h"
 #include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/collective/groups.h"
+#include "fusewire/tf/compress/compress_pass.h"
 #include "fusewire/tf/fuse/passes.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/profile/profiler.h"
@@ -90,6 +91,7 @@ const bool kRegistered = [] {
 }();
 
 // After TensorFlow's own passes over the whole graph, and before those over partitions.
+REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 999, CompressPass);
 REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 1000, StarPass);
 REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 1001, MarkPass);
 REGISTER_OPTIMIZATION(tensorflow::OptimizationPassRegistry::POST_PARTITIONING, 0, FusePass);

@@ -138,17 +138,19 @@ TfStatus Session::Make(tensorflow::SessionOptions options, tensorflow::Session**
   int64_t number = ++last_number;
   FUSEWIRE_DCHECK(number > 0);  // 0 is a session that is not ours
   const int64_t limit_ms = options.config.operation_timeout_in_ms();
+  CompressOptions compress;
+  TF_RETURN_IF_ERROR(ReadCompressOptions(options.config, &compress));
   auto* mark = options.config.mutable_graph_options()->mutable_rewrite_options()->add_custom_optimizers();
   mark->set_name(kOptimizer);
   (*mark->mutable_parameter_map())[kNumber].set_i(number);
   tensorflow::Session* inner = nullptr;
   TfStatus made = tensorflow::NewSession(options, &inner);
-  if (made.ok()) *out = new Session(std::unique_ptr<tensorflow::Session>(inner), number, limit_ms);
+  if (made.ok()) *out = new Session(std::unique_ptr<tensorflow::Session>(inner), number, limit_ms, std::move(compress));
   return made;
 }
 
-Session::Session(std::unique_ptr<tensorflow::Session> inner, int64_t number, int64_t limit_ms)
-    : inner_(std::move(inner)), number_(number), limit_ms_(limit_ms) {}
+Session::Session(std::unique_ptr<tensorflow::Session> inner, int64_t number, int64_t limit_ms, CompressOptions compress)
+    : inner_(std::move(inner)), number_(number), limit_ms_(limit_ms), compress_(std::move(compress)) {}
 
 Session::~Session() { LetGo(); }
 
@@ -234,30 +236,39 @@ TfStatus Session::Run(const std::vector<std::pair<std::string, Tensor>>& inputs,
 
 // ---- TensorFlow's session ----
 
+template <class Call>
+TfStatus Session::WithGraph(const tensorflow::GraphDef& graph, Call call) {
+  // TensorFlow's Python makes a session without a graph, and then extends it by all that the program has made.
+  if (!has_tables_ && graph.node_size() > 0) {
+    TF_RETURN_IF_ERROR(CheckTables(compress_, graph));
+    has_tables_ = true;
+  }
+  return Created(Recorded(call));
+}
 TfStatus Session::Create(const tensorflow::GraphDef& graph) {
-  return Created(Recorded([&] { return inner_->Create(graph); }));
+  return WithGraph(graph, [&] { return inner_->Create(graph); });
 }
 TfStatus Session::Create(tensorflow::GraphDef&& graph) {
-  return Created(Recorded([&] { return inner_->Create(std::move(graph)); }));
+  return WithGraph(graph, [&] { return inner_->Create(std::move(graph)); });
 }
 TfStatus Session::Create(const RunOptions& options, const tensorflow::GraphDef& graph) {
-  return Created(Recorded([&] { return inner_->Create(options, graph); }));
+  return WithGraph(graph, [&] { return inner_->Create(options, graph); });
 }
 TfStatus Session::Create(const RunOptions& options, tensorflow::GraphDef&& graph) {
-  return Created(Recorded([&] { return inner_->Create(options, std::move(graph)); }));
+  return WithGraph(graph, [&] { return inner_->Create(options, std::move(graph)); });
 }
 // The first graph creates the session, if it was empty so far.
 TfStatus Session::Extend(const tensorflow::GraphDef& graph) {
-  return Created(Recorded([&] { return inner_->Extend(graph); }));
+  return WithGraph(graph, [&] { return inner_->Extend(graph); });
 }
 TfStatus Session::Extend(tensorflow::GraphDef&& graph) {
-  return Created(Recorded([&] { return inner_->Extend(std::move(graph)); }));
+  return WithGraph(graph, [&] { return inner_->Extend(std::move(graph)); });
 }
 TfStatus Session::Extend(const RunOptions& options, const tensorflow::GraphDef& graph) {
-  return Created(Recorded([&] { return inner_->Extend(options, graph); }));
+  return WithGraph(graph, [&] { return inner_->Extend(options, graph); });
 }
 TfStatus Session::Extend(const RunOptions& options, tensorflow::GraphDef&& graph) {
-  return Created(Recorded([&] { return inner_->Extend(options, std::move(graph)); }));
+  return WithGraph(graph, [&] { return inner_->Extend(options, std::move(graph)); });
 }
 TfStatus Session::PRunSetup(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
                             const std::vector<std::string>& targets, std::string* handle) {

@@ -19,6 +19,7 @@
 #include <tensorflow/core/public/session_options.h>
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/compress/compress_pass.h"
 
 namespace fusewire::tf {
 
@@ -84,8 +85,11 @@ class Session final : public tensorflow::Session {
  private:
   using MasterPtr = TfRef<tensorflow::MasterSession>;
 
-  Session(std::unique_ptr<tensorflow::Session> inner, int64_t number, int64_t limit_ms);
+  Session(std::unique_ptr<tensorflow::Session> inner, int64_t number, int64_t limit_ms, CompressOptions compress);
   TfStatus Created(const TfStatus& status);
+  // Refuses a graph that lacks tables which the session's config names.
+  template <class Call>
+  TfStatus WithGraph(const tensorflow::GraphDef& graph, Call call);
   // Null: before it is created, and after it was closed.
   MasterPtr Master();
   void LetGo();
@@ -93,6 +97,8 @@ class Session final : public tensorflow::Session {
   const std::unique_ptr<tensorflow::Session> inner_;
   const int64_t number_;
   const int64_t limit_ms_;  // of each step without a limit of its own; 0: none
+  const CompressOptions compress_;
+  std::atomic<bool> has_tables_{false};  // those that it names
   Mutex mutex_;
   MasterPtr master_ FUSEWIRE_GUARDED_BY(mutex_);
 };
