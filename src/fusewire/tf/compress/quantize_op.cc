@@ -131,10 +131,9 @@ REGISTER_OP("FusewireQuantizeGradients")
     .Attr("Tids: {int32, int64}")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* context) { return RowShape(context, kScaleBytes); });
-REGISTER_OP("FusewireRestore")
-    .Input("quantized: int8")
-    .Output("rows: float")
-    .SetShapeFn([](InferenceContext* context) { return RowShape(context, -static_cast<int64_t>(kScaleBytes)); });
+REGISTER_OP("FusewireRestore").Input("quantized: int8").Output("rows: float").SetShapeFn([](InferenceContext* context) {
+  return RowShape(context, -static_cast<int64_t>(kScaleBytes));
+});
 REGISTER_KERNEL_BUILDER(Name("FusewireQuantize").Device(tensorflow::DEVICE_CPU), QuantizeOp);
 REGISTER_KERNEL_BUILDER(Name("FusewireQuantizeGradients").Device(tensorflow::DEVICE_CPU), QuantizeGradientsOp);
 REGISTER_KERNEL_BUILDER(Name("FusewireRestore").Device(tensorflow::DEVICE_CPU), RestoreOp);
