@@ -13,6 +13,12 @@ namespace {
 
 constexpr float kLargest = 127.0F;
 
+// To the nearest, as the processor does by default. Compilers make vector instructions of it, and none of lrintf.
+int8_t Rounded(float value) {
+  constexpr float kNoFraction = 12582912.0F;  // 1.5 * 2^23: a float of this size has no bits behind the point
+  return static_cast<int8_t>(static_cast<int32_t>((value + kNoFraction) - kNoFraction));
+}
+
 void PutScale(float scale, int8_t* out) {
   const auto bits = absl::bit_cast<uint32_t>(scale);
   for (size_t i = 0; i < kScaleBytes; ++i) out[i] = static_cast<int8_t>(bits >> (8 * i));
@@ -34,12 +40,15 @@ void QuantizeRow(const float* row, size_t n, int8_t* out) {
     sum += row[i] * 0.0F;
   }
   float scale = largest / kLargest;
-  if (std::isnan(sum)) scale = std::numeric_limits<float>::quiet_NaN();
-  const float inverse = scale > 0.0F ? 1.0F / scale : 0.0F;
-  if (std::isfinite(inverse)) {
-    for (size_t i = 0; i < n; ++i) out[i] = static_cast<int8_t>(std::lrintf(row[i] * inverse));
-  } else {  // so small that it has no inverse
-    for (size_t i = 0; i < n; ++i) out[i] = static_cast<int8_t>(std::lrintf(row[i] / scale));
+  const float inverse = 1.0F / scale;
+  if (std::isnan(sum)) {
+    scale = std::numeric_limits<float>::quiet_NaN();
+    std::fill(out, out + n, int8_t{0});
+  } else if (std::isfinite(inverse)) {
+    for (size_t i = 0; i < n; ++i) out[i] = Rounded(row[i] * inverse);
+  } else {  // so small that the scale is 0, or has no inverse and few bits
+    for (size_t i = 0; i < n; ++i)
+      out[i] = scale > 0.0F ? Rounded(std::clamp(row[i] / scale, -kLargest, kLargest)) : int8_t{0};
   }
   PutScale(scale, out + n);
 }
