@@ -21,6 +21,7 @@ import collective_suite
 import core_suite
 import mwms_suite
 import p2p_suite
+import paths_suite
 import programs
 import ps_suite
 import scale_suite
@@ -87,6 +88,17 @@ SUITES = {
         2,
         lambda _: {"network": "loopback, 127.0.0.1, TCP; shared memory"},
     ),
+    "paths": Suite(
+        paths_suite.FIGURES,
+        paths_suite.chosen_figures,
+        paths_suite.run_once,
+        Length(5, 3.0, 0.0),
+        Length(1, 0.1, 0.0),
+        "picture",
+        2,
+        paths_suite.facts,
+        collective_suite.best_peers,
+    ),
     "ps": Suite(
         ps_suite.FIGURES,
         ps_suite.chosen_figures,
@@ -140,12 +152,12 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--seconds", type=float, help="measured time of one run")
     parser.add_argument("--case", action="append", metavar="NAME", help="only this case; may be repeated")
-    parser.add_argument("--tf", default="2.15.1", metavar="VERSION", help="ps, mwms, scale: the TensorFlow to measure")
+    parser.add_argument("--tf", default="2.15.1", metavar="VERSION", help="ps, mwms, scale, paths: the TensorFlow")
     parser.add_argument("--torch", default="2.15.0", metavar="VERSION", help="torch: the PyTorch to measure")
     parser.add_argument(
         "--python",
         type=pathlib.Path,
-        help="ps, mwms, scale, torch: the Python to use; default: that of .venv-tf-VERSION or .venv-torch-VERSION",
+        help="the Python of TensorFlow or PyTorch; default: that of .venv-tf-VERSION or .venv-torch-VERSION",
     )
     parser.add_argument("--quick", action="store_true", help="one short round, only to check that all programs work")
     options = parser.parse_args(arguments)

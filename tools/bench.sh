@@ -37,6 +37,14 @@ case $suite in
     tools/deps.sh peers || echo "bench: packages of [peers] are missing; their peers are left out" >&2
     tools/build.sh release --target bench_p2p_programs -- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON
     ;;
+  paths)
+    tools/deps.sh build test bench python
+    tools/deps.sh peers || echo "bench: packages of [peers] are missing; their peers are left out" >&2
+    version=$(tools/tensorflow_version.sh "$@")
+    tools/plugin.sh --release "$version"
+    tools/build.sh "tf-$version-release" --target bench_paths_programs
+    build=build/tf-$version-release
+    ;;
   ps | mwms)
     tools/deps.sh python
     tools/plugin.sh --release "$(tools/tensorflow_version.sh "$@")"
@@ -54,7 +62,7 @@ case $suite in
     tools/torch.sh --release "$(torch_version "$@")"
     ;;
   *)
-    echo "bench: no suite is named $suite; SUITE is one of: core collective p2p ps mwms scale torch" >&2
+    echo "bench: no suite is named $suite; SUITE is one of: core collective p2p paths ps mwms scale torch" >&2
     exit 2
     ;;
 esac

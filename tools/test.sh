@@ -154,7 +154,7 @@ build_phase() {
     aarch64) tools/aarch64.sh "${aarch64_tests[@]}" ;;
     fuzz) tools/build.sh fuzz -- "-DFUSEWIRE_FUZZ_RUNS=${FUSEWIRE_FUZZ_RUNS:-1000000}" ;;
     bench)
-      tools/build.sh bench --target bench_programs --target bench_collective_programs --target bench_p2p_programs \
+      tools/build.sh bench --target bench_programs --target bench_paths_programs --target bench_p2p_programs \
         --target fusewire_static --target fusewire_shared
       ;;
     *) tools/build.sh "$(preset_of "$phase")" ;;

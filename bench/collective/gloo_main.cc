@@ -105,7 +105,8 @@ void LiveAsRank(int rank, const LoopOptions& options, const std::string& folder,
     Die("--algorithm " + options.algorithm + " is unknown: use ring or halving-doubling-sync");
   // Not bound: the reading thread would take the processor from the thread that waits for it.
   const bool alone = sync && BindRank(rank, options.ranks);
-  Device device = gloo::transport::tcp::CreateDevice("127.0.0.1");
+  const std::vector<std::string> addresses = EnterHost(options.hosts, rank, options.ranks);
+  Device device = gloo::transport::tcp::CreateDevice(addresses[static_cast<size_t>(rank)].c_str());
   Context control = Connect(rank, options.ranks, folder, "control", device);
   Context data = Connect(rank, options.ranks, folder, "data", device);
   GlooGroup group(sync, alone, std::move(control), std::move(data));

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bench/collective/loop.h"
 #include "bench/collective/ranks.h"
@@ -83,21 +84,24 @@ collective::TableRow RowOf(const LoopOptions& options) {
 std::string NameOf(int rank) { return "rank" + std::to_string(rank); }
 
 void LiveAsRank(int rank, const LoopOptions& options, Board* board) {
+  const std::vector<std::string> addresses = EnterHost(options.hosts, rank, options.ranks);
   p2p::EndpointOptions endpoint_options;
   endpoint_options.pipe.name = NameOf(rank);
   endpoint_options.pool.reactors = 1;
   if (!task::TransportChoiceOf(options.wire, &endpoint_options.wire)) Die("no wire " + options.wire);
-  auto endpoint = p2p::Endpoint::Start(std::move(endpoint_options), {"127.0.0.1", 0});
+  auto endpoint = p2p::Endpoint::Start(std::move(endpoint_options), {addresses[static_cast<size_t>(rank)], 0});
   Must(endpoint.status());
   board->Post(rank, endpoint.value()->address().port);
   collective::GroupOptions group_options;
   group_options.name = "bench";
   group_options.rank = rank;
-  group_options.link_cost.cpus = reactor::UsableCpuCount();
+  // Hosts of the suite paths have processors of their own, as far as the choice of an algorithm is concerned.
+  if (options.hosts.empty()) group_options.link_cost.cpus = reactor::UsableCpuCount();
   if (!options.algorithm.empty()) group_options.table.push_back(RowOf(options));
-  group_options.places.hosts.assign(static_cast<size_t>(options.ranks), 0);
   for (int other = 0; other < options.ranks; ++other) {
-    group_options.members.push_back({NameOf(other), {"127.0.0.1", static_cast<uint16_t>(board->Await(other))}});
+    group_options.places.hosts.push_back(options.hosts.empty() ? 0 : other);
+    group_options.members.push_back(
+        {NameOf(other), {addresses[static_cast<size_t>(other)], static_cast<uint16_t>(board->Await(other))}});
   }
   auto group = collective::Group::Make(*endpoint.value(), std::move(group_options));
   Must(group.status());

@@ -76,6 +76,8 @@ LoopOptions ParseLoopOptions(int argc, char** argv) {
       options.wire = argv[i + 1];
     } else if (name == "--algorithm") {
       options.algorithm = argv[i + 1];
+    } else if (name == "--hosts") {
+      options.hosts = argv[i + 1];
     } else if (name == "--slot-bytes") {
       options.slot_bytes = std::strtoull(argv[i + 1], nullptr, 10);
     } else if (name == "--one-shot-bytes") {

@@ -29,10 +29,11 @@ struct LoopOptions {
   std::string algorithm;      // "": gloo's ring, or the group's choice
   size_t slot_bytes = 0;      // arena only; 0: its default
   size_t one_shot_bytes = 0;  // likewise
+  std::string hosts;          // of the suite paths, where each rank is one: FILE@ADDRESS,... (bench/paths/path_main.cc)
 };
 
 // "--bytes 4,64 --seconds 0.2 --ranks 4"; without --bytes, 4 B to 64 MiB. --slot-bytes and --one-shot-bytes apply to
-// the arena, --wire to the group, --algorithm to the group (NAME:SEGMENT_BYTES) and gloo.
+// the arena, --wire to the group, --algorithm to the group (NAME:SEGMENT_BYTES) and gloo, --hosts to these two.
 LoopOptions ParseLoopOptions(int argc, char** argv);
 
 void MeasureAllReduce(Group& group, const LoopOptions& options, const std::string& variant);

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "bench/collective/ranks.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -12,6 +13,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <new>
+#include <sstream>
 #include <thread>
 #include <vector>
 
@@ -100,6 +102,24 @@ int ForkRanks(int ranks, const std::function<void(int rank)>& life) {
     sigtimedwait(&ended, nullptr, &second);
   }
   return 0;
+}
+
+std::vector<std::string> EnterHost(const std::string& hosts, int rank, int ranks) {
+  if (hosts.empty()) return std::vector<std::string>(static_cast<size_t>(ranks), "127.0.0.1");
+  std::vector<std::string> addresses;
+  std::stringstream list(hosts);
+  for (std::string host; std::getline(list, host, ',');) {
+    const size_t at = host.find('@');
+    if (at == std::string::npos) Die("--hosts: " + host + " is not FILE@ADDRESS");
+    if (static_cast<int>(addresses.size()) == rank) {
+      const int network = open(host.substr(0, at).c_str(), O_RDONLY | O_CLOEXEC);
+      if (network < 0 || setns(network, CLONE_NEWNET) != 0) DieOfErrno("entering the network of " + host);
+      close(network);
+    }
+    addresses.push_back(host.substr(at + 1));
+  }
+  if (static_cast<int>(addresses.size()) != ranks) Die("--hosts names " + std::to_string(addresses.size()) + " hosts");
+  return addresses;
 }
 
 bool BindRank(int rank, int ranks) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace fusewire::bench {
 
@@ -30,6 +31,10 @@ class Board {
 // Starts a process per rank; each calls `life` and ends. Returns this process's exit status: 0 if all succeeded. The
 // first that fails ends them all, as does the end of this process.
 int ForkRanks(int ranks, const std::function<void(int rank)>& life);
+
+// Moves this rank into its host's network, if `hosts` names one for each rank: FILE@ADDRESS,FILE@ADDRESS. Returns the
+// address of each rank; 127.0.0.1 for all without hosts.
+std::vector<std::string> EnterHost(const std::string& hosts, int rank, int ranks);
 
 // Binds each rank to a processor, as MPI's launchers do. False: there are too few processors.
 bool BindRank(int rank, int ranks);

@@ -15,14 +15,13 @@ namespace {
 // A body may be sent twice: to a receive that ended meanwhile, and to the next.
 constexpr uint32_t kInPipeMax = 2;
 
-// Up to this size the body of an offer goes with it; only as long as it can be express, so that offers keep their
+// Up to this size the body of an offer goes with it; only as long as it can begin at once, so that offers keep their
 // order.
-constexpr uint64_t kPushBytesMax = 128 * 1024;
-static_assert(kPushBytesMax <= Pushes::kUnansweredBytesMax, "one can be pushed");
+constexpr uint64_t kPushBytesMax = Pushes::kUnansweredBytesMax;
 bool MayPush(const SendOp& op, uint64_t bytes, const pipe::Pipe& pipe) {
   const uint64_t around =
       wire::kHeaderBytes + (wire::kP2pNumbersMax + op.segments.size()) * sizeof(uint64_t) + op.head.size;
-  return bytes > kInlineBytes && bytes <= kPushBytesMax && pipe.GoesAtOnce(around + bytes);
+  return bytes > kInlineBytes && bytes <= kPushBytesMax && pipe.BeginsAtOnce(around + bytes);
 }
 
 Status Over(const char* field, uint64_t value, const char* limit_name, uint64_t limit) {

@@ -86,7 +86,7 @@ Status Intake::OnControl(const wire::FrameHeader& header, ConstBytes meta) {
   switch (header.kind) {
     case wire::FrameKind::kCredit: return sender_.OnCredit(header.call);
     case wire::FrameKind::kWant:
-      window_.OnWant(header.call, LargestMessage(context_.options().limits));
+      window_.OnWant(header.call, LargestMessage(context_.options().limits), reader_.Arriving());
       sender_.FlushSoon();
       return Status::Ok();
     case wire::FrameKind::kReturn:

@@ -118,6 +118,7 @@ Status Pipe::CheckSize(size_t head_bytes, const Buffers& body) const {
 }
 void Pipe::Cancel(uint64_t call) { core_->sender_.Cancel(call); }
 bool Pipe::GoesAtOnce(uint64_t cost) const { return core_->sender_.GoesAtOnce(cost); }
+bool Pipe::BeginsAtOnce(uint64_t cost) const { return core_->sender_.BeginsAtOnce(cost); }
 
 void Pipe::Consume(const wire::FrameHeader& header) { core_->intake_.Consume(header); }
 void Pipe::Abandon(wire::FrameKind kind, uint64_t call) { core_->Abandon(kind, call); }

@@ -61,6 +61,8 @@ class Pipe final {
   bool open() const;
   // At home. Whether an express message of so much, all in all, would go at once and delay no other message.
   bool GoesAtOnce(uint64_t cost) const;
+  // At home. The same of a message of any length, whose rest may follow in chunks and wait for the peer to read.
+  bool BeginsAtOnce(uint64_t cost) const;
   const PeerInfo& peer() const;
   const PipeStats& stats() const;
   const ReceiveWindow& receive_window() const;

@@ -74,9 +74,10 @@ void Sender::Send(Message&& message, Done&& done) {
   uint64_t cost = CostOf(message);
   if (cost > frames_.chunk_bytes()) message.express = false;
   Status refusal = WhyNot(message);
-  bool at_once =
-      message.express && stage_ == Stage::kOpen && !queue_.has_express() && writer_.bytes() < kExpressBytesMax;
-  if (refusal.ok() && at_once && window_.CanSend(cost)) {
+  const bool at_once = message.express ? stage_ == Stage::kOpen && !queue_.has_express() &&
+                                             writer_.bytes() < kExpressBytesMax && window_.CanSend(cost)
+                                       : cost > frames_.chunk_bytes() && BeginsAtOnce(cost);
+  if (refusal.ok() && at_once) {
     FlushSoon();
     ConstBytes head = message.head;
     Begin(&message, head, std::move(done));
@@ -134,9 +135,12 @@ void Sender::Cancel(uint64_t call) {
   if (stage_ == Stage::kOpen) AppendControl(wire::FrameKind::kCancel, 0, call);
 }
 
-bool Sender::GoesAtOnce(uint64_t cost) const {
-  const bool idle = queue_.empty() && !frames_.has_chunks() && writer_.bytes() < kExpressBytesMax;
-  return stage_ == Stage::kOpen && idle && cost <= frames_.chunk_bytes() && window_.CanSend(cost + window_.set_aside());
+bool Sender::GoesAtOnce(uint64_t cost) const { return cost <= frames_.chunk_bytes() && BeginsAtOnce(cost); }
+
+bool Sender::BeginsAtOnce(uint64_t cost) const {
+  const size_t ahead_max = cost > frames_.chunk_bytes() ? bulk_bytes_ : kExpressBytesMax;
+  const bool idle = queue_.empty() && !frames_.has_chunks() && writer_.bytes() < ahead_max;
+  return stage_ == Stage::kOpen && idle && window_.CanSend(cost + window_.set_aside());
 }
 
 void Sender::Begin(Message* message, ConstBytes head, Done&& done) {

@@ -116,6 +116,7 @@ class Sender {
   Status CheckSize(size_t head_bytes, const Buffers& body) const;
   void Cancel(uint64_t call);
   bool GoesAtOnce(uint64_t cost) const;
+  bool BeginsAtOnce(uint64_t cost) const;
   bool holds_express_back() const { return queue_.has_express(); }
 
   // ---- the pipe's own frames, and those of the peer that are about our sending ----

@@ -14,6 +14,8 @@ namespace {
 
 // Room of this size is granted without being asked for.
 constexpr uint64_t kGrantBytes = 64 * 1024;
+// A pipe's window grows to this share of the free half of the budget.
+constexpr uint64_t kGrowthShare = 64;
 // The small waiting messages that an honest peer may send ahead of one that is larger than the whole budget.
 constexpr uint64_t kLargeSlackBytes = 64 << 20;
 
@@ -108,8 +110,11 @@ void ReceiveWindow::Consume(uint64_t cost) {
   DcheckSums();
 }
 
-void ReceiveWindow::OnWant(uint64_t position, uint64_t message_bytes_max) {
+void ReceiveWindow::OnWant(uint64_t position, uint64_t message_bytes_max, uint64_t arriving) {
   FUSEWIRE_DCHECK(granted_ <= wire::kWindowBytesMax);
+  FUSEWIRE_DCHECK(arriving <= unconsumed_bytes());
+  // Also if what it asks for has been granted meanwhile: it had to ask because that is on its way for so long.
+  grows_ |= position > wanted_ && unconsumed_bytes() - arriving <= exposed() / 2;
   uint64_t useful = std::min(message_bytes_max + standing_, wire::kWindowBytesMax - granted_);
   wanted_ = std::min(position, granted_ + useful);
 }
@@ -148,6 +153,7 @@ uint64_t ReceiveWindow::TakeGrant() {
     budget_->GiveUp(this);
     waiting_ = false;
   }
+  if (std::exchange(grows_, false) && !waiting_) Grow();
   // Seldom enough to be cheap; early enough that a steady sender never stops, and that small messages go on beside a
   // large one that fills the window, or waits for the budget.
   bool is_worth_a_frame = room() >= std::min((standing_ + reserved_) / 4, kGrantBytes);
@@ -161,6 +167,14 @@ bool ReceiveWindow::Reserve(uint64_t bytes) {
   if (!budget_->TryReserve(bytes, this)) return false;
   reserved_ += bytes;
   return true;
+}
+
+// Otherwise a sender of many messages that together are more than the path holds would wait a round trip for each few.
+void ReceiveWindow::Grow() {
+  const uint64_t used = budget_->used_bytes(), half = budget_->limit_bytes() / 2;
+  const uint64_t share = used < half ? (half - used) / kGrowthShare : 0;
+  if (share < reserved_ + kGrantBytes || budget_->wanted()) return;
+  if (!Reserve(std::min(standing_ + reserved_, share - reserved_))) budget_->GiveUp(this);
 }
 
 bool ReceiveWindow::IsWanted() {

@@ -70,8 +70,10 @@ class ReceiveWindow {
   // The layer above is done with as much.
   void Consume(uint64_t cost);
   // The peer wants to have sent `position` bytes in all. More than `message_bytes_max` beyond what it has credit for is
-  // of no use to an honest one, and not granted.
-  void OnWant(uint64_t position, uint64_t message_bytes_max);
+  // of no use to an honest one, and not granted. `arriving`: what has not come yet of the bodies that have begun.
+  // A peer has to ask although nearly all that came is consumed: the path holds the rest of the window, which then
+  // doubles, as far as much of the budget is free.
+  void OnWant(uint64_t position, uint64_t message_bytes_max, uint64_t arriving = 0);
   Status OnReturn(uint64_t bytes);
   // The credit to grant now with a kCredit frame; 0: none. Call after Consume, OnWant and OnReturn, and again every few
   // milliseconds while waiting() is true.
@@ -106,6 +108,7 @@ class ReceiveWindow {
   void DcheckSums() const;
   void Shrink();
   bool Reserve(uint64_t bytes);
+  void Grow();
   uint64_t room() const { return standing_ + reserved_ - exposed(); }
   uint64_t exposed() const { return granted_ - consumed_; }  // what may still arrive, or has arrived and is held
 
@@ -119,6 +122,7 @@ class ReceiveWindow {
   uint64_t large_ = 0;  // a message that is larger than the whole budget, and not consumed yet
   bool waiting_ = false;
   bool closed_ = false;
+  bool grows_ = false;  // with the next grant
   Budget* const budget_;
 };
 

@@ -280,6 +280,64 @@ TEST_F(ReceiveWindowTest, AClosedWindowLeavesTheQueue) {
   EXPECT_EQ(last.TakeGrant(), 1500u);
 }
 
+// ---- long paths ----
+
+constexpr uint64_t kKiB = 1024;
+
+// A path with many messages in each round trip. What it holds at most, once the window has stopped growing.
+uint64_t WindowOfLongPath(Budget* budget, uint64_t rounds) {
+  constexpr uint64_t kMessage = 256 * kKiB;
+  ReceiveWindow window(kMessage, budget);
+  SendWindow sender;
+  sender.Open(kMessage);
+  for (uint64_t round = 0; round < rounds; ++round) {
+    uint64_t position = 0, sent = 0;
+    for (; sender.CanSend(kMessage); sent += kMessage) sender.Take(kMessage);
+    const bool wants = sender.Want(kMessage, &position);
+    EXPECT_TRUE(window.OnReceived(sent).ok());
+    window.Consume(sent);
+    // The credit for what is consumed leaves before the peer's wish arrives.
+    uint64_t grant = window.TakeGrant();
+    if (wants) window.OnWant(position, kMessageMax);
+    grant += window.TakeGrant();
+    EXPECT_TRUE(sender.OnCredit(grant).ok());
+  }
+  return window.reserved_bytes();
+}
+
+TEST(LongPath, AWindowGrowsWhileThePathIsWhatItWaitsFor) {
+  Budget budget(uint64_t{8} << 30);
+  EXPECT_GE(WindowOfLongPath(&budget, 7), 16u << 20);
+}
+
+TEST(LongPath, AWindowStopsAtAShareOfTheFreeHalfOfTheBudget) {
+  Budget budget(1 << 30);
+  EXPECT_LE(WindowOfLongPath(&budget, 100), (512u << 20) / 64);
+  ASSERT_TRUE(budget.TryReserve(600 << 20, &budget));
+  EXPECT_LE(WindowOfLongPath(&budget, 100), 256 * kKiB);
+  budget.Release(600 << 20);
+}
+
+TEST(LongPath, AWindowDoesNotGrowForAReaderThatIsSlow) {
+  Budget budget(1 << 30);
+  ReceiveWindow window(256 * kKiB, &budget);
+  ASSERT_TRUE(window.OnReceived(200 * kKiB).ok());
+  window.OnWant(300 * kKiB, kMessageMax);
+  EXPECT_EQ(window.TakeGrant(), 44 * kKiB);
+  EXPECT_EQ(window.reserved_bytes(), 44 * kKiB);
+  window.Consume(200 * kKiB);
+}
+
+// Its rest is on the way, so the reader can't have consumed it.
+TEST(LongPath, ABodyThatIsArrivingIsNotHeldByItsReader) {
+  Budget budget(uint64_t{8} << 30);
+  ReceiveWindow window(256 * kKiB, &budget);
+  ASSERT_TRUE(window.OnReceived(200 * kKiB).ok());
+  window.OnWant(300 * kKiB, kMessageMax, 190 * kKiB);
+  EXPECT_GE(window.TakeGrant(), 256 * kKiB);
+  window.Consume(200 * kKiB);
+}
+
 // ---- both ends, many pipes, one budget ----
 
 // A pipe's frames about credit, and the beginning of a message.

@@ -114,7 +114,8 @@ TEST(GroupSimulation, SumsCrossTheNetworkAFewTimes) {
   };
   for (int ranks : {2, 4, 8}) {
     Simulated sim(ranks, 1, path);
-    for (const Case& one : {Case{64, 1}, Case{4096, ranks < 8 ? 1 : 3}, Case{256 << 10, 3}, Case{4 << 20, 6}}) {
+    for (const Case& one :
+         {Case{64, 1}, Case{4096, ranks < 8 ? 1 : 3}, Case{256 << 10, 3}, Case{1 << 20, 5}, Case{4 << 20, 6}}) {
       (void)WaysOfSum(&sim, one.bytes);  // the pipes learn and get their credit
       for (int again = 0; again < 3; ++again) {
         EXPECT_LE(WaysOfSum(&sim, one.bytes), one.ways_max) << ranks << " ranks, " << one.bytes << " bytes";

@@ -27,6 +27,7 @@ namespace {
 // The most in one message: a longer one would only delay its first tensors.
 constexpr size_t kPartHeadBytesMax = 256 * 1024;
 constexpr size_t kPartSegmentsMax = 1024;
+constexpr uint64_t kPartBodyBytesMax = 512 * 1024;
 
 }  // namespace
 
@@ -151,14 +152,18 @@ void Provider::Send(std::vector<Ready> ready) {
   FUSEWIRE_CHECK(ready.size() <= unsent_);
   TraceMe trace([&] { return TraceMeEncode("fusewire part out", {{"tensors", ready.size()}}); }, kTraceLevel);
   const int64_t now_ns = events_.empty() ? 0 : observe::EventNowNs();
+  uint64_t body_bytes = 0;
   for (Ready& one : ready) {
-    if (head_.size() > kPartHeadBytesMax || body_.size() > kPartSegmentsMax) {
+    if (head_.size() > kPartHeadBytesMax || body_.size() > kPartSegmentsMax || body_bytes >= kPartBodyBytesMax) {
       GlobalCounters().Add(&Counters::parts_out);
       reply_.SendPart(head_, std::move(body_));
       head_.clear();
       body_ = Buffers();
+      body_bytes = 0;
     }
+    const size_t segments = body_.size();
     Append(one);
+    for (size_t i = segments; i < body_.size(); ++i) body_bytes += body_[i].size();
     FUSEWIRE_DCHECK(!sent_[one.index]);
     sent_[one.index] = true;
     if (!events_.empty()) EndEvent(one, now_ns);

@@ -93,6 +93,16 @@ TEST_F(ProviderTest, ReadyTensorsGoInOneMessage) {
   EXPECT_TRUE(aborted_.empty());
 }
 
+// The worker computes with the first while the last are on their way.
+TEST_F(ProviderTest, LargeTensorsGoInSeveralMessages) {
+  for (size_t i = 0; i < 8; ++i) producers_.Have(Edge(i), Ramp(65536, static_cast<float>(i)));
+  const uint64_t before = GlobalCounters().parts_out.load();
+  Receive(8);
+  EXPECT_EQ(GlobalCounters().parts_out.load() - before, 4u);
+  ASSERT_TRUE(AwaitAll());
+  for (size_t i = 0; i < 8; ++i) ExpectRamp(endings_[i], 65536, static_cast<float>(i));
+}
+
 TEST_F(ProviderTest, EachGoesAsSoonAsItIsProduced) {
   producers_.Have(Edge(1), Ramp(2, 1));
   Receive(4);
