@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The suite `paths`: steps and all-reduce between hosts with a long path between them, beside gRPC, gloo and Open MPI.
+"""The suite `paths`: steps and all-reduce between hosts with a long or narrow path, beside gRPC, gloo and Open MPI.
 
 A run makes its hosts and their path with bench_path (paths/path_main.cc), and starts each task or rank on a host of its
 own. README.md describes the cases.
@@ -51,12 +51,13 @@ MPI_VARIABLES = {"PMIX_MCA_ptl_base_if_include": "eth0", "PMIX_MCA_ptl_base_remo
 
 @dataclass(frozen=True)
 class PathCase:
-    """A path, and the ranks of an all-reduce over it; 0: steps of TensorFlow."""
+    """A path, and the ranks of an all-reduce over it; 0: steps of TensorFlow, by the program that `algorithm` names."""
 
     round_trip_us: int
     loss: float
     ranks: int = 0
     algorithm: str = ""
+    mbits: int = 0
 
     @property
     def name(self) -> str:
@@ -69,8 +70,8 @@ class PathCase:
 
 
 def case_of(text: str) -> PathCase:
-    round_trip, loss, ranks, algorithm = text.split("+")
-    return PathCase(int(round_trip), float(loss), int(ranks), algorithm)
+    round_trip, loss, ranks, algorithm, mbits = text.split("+")
+    return PathCase(int(round_trip), float(loss), int(ranks), algorithm, int(mbits))
 
 
 def all_figures() -> Iterator[Figure]:
@@ -101,9 +102,46 @@ def all_figures() -> Iterator[Figure]:
                 )
 
 
-FIGURES = tuple(all_figures())
+# Lookups: rows of skewed ids, 512 of each of 26 tables at 1 Gbit/s, where the network is what a step waits for; and 64,
+# shorter ones, at 1 ms, where it is the round trip. The program's words follow its protocol.
+NARROW = PathCase(100, 0.0, 0, "lookups 512 64", 1000)
+FAR = PathCase(1000, 0.0, 0, "lookups 64 16")
+# Of steps/s, beside the same protocol without the words.
+LOOKUPS = {
+    NARROW: {"unique": 1.3, "unique bf16": 2.0, "unique int8": 3.0},
+    FAR: {"ahead": TARGET},
+}
+
+
+def lookup_figures() -> Iterator[Figure]:
+    read = operator.itemgetter("steps_per_s")
+    for (path, targets), program in itertools.product(LOOKUPS.items(), STEPPERS):
+        case = "lookups_1gbit" if path.mbits else f"lookups_{path.name}"
+        plain = Run(program, path.text())
+        unit = "1/s"
+        yield Figure(
+            case, program, "steps_per_s", unit, False, plain, read, Run("grpc", path.text()), read, "stock gRPC", TARGET
+        )
+        for words, target in targets.items():
+            ours = Run(f"{program} {words}", path.text())
+            yield Figure(
+                f"{case}_{words.replace(' ', '_')}",
+                program,
+                "steps_per_s",
+                unit,
+                False,
+                ours,
+                read,
+                plain,
+                read,
+                "without",
+                target,
+            )
+
+
+FIGURES = (*all_figures(), *lookup_figures())
 # The short form: each program once.
-QUICK = ("exchange_1ms", "allreduce_1MiB_n2_1ms", "allreduce_64KiB_n4_1ms_lossy")
+QUICK = ("exchange_1ms", "lookups_1ms_ahead", "allreduce_1MiB_n2_1ms", "allreduce_64KiB_n4_1ms_lossy")
 
 
 def lack_of_paths(options: argparse.Namespace) -> str:
@@ -153,7 +191,7 @@ def path_of(case: PathCase, options: argparse.Namespace) -> Iterator[list[PathHo
     """The hosts, as long as the context lasts."""
     hosts = max(case.ranks, 2)
     command = [str(programs.program_path(options.build_dir, "path")), "--hosts", str(hosts)]
-    command += ["--rtt-us", str(case.round_trip_us), "--loss", str(case.loss)]
+    command += ["--rtt-us", str(case.round_trip_us), "--loss", str(case.loss), "--mbits", str(case.mbits)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
         try:
@@ -171,7 +209,7 @@ def run_once(run: Run, options: argparse.Namespace) -> Sample:
     with path_of(case, options) as hosts:
         if case.ranks:
             return all_reduce(run.program, case, hosts, options)
-        return exchange(run.program, hosts, options)
+        return train(run.program, case.algorithm or "exchange", hosts, options)
 
 
 def all_reduce(program: str, case: PathCase, hosts: Sequence[PathHost], options: argparse.Namespace) -> Sample:
@@ -213,15 +251,18 @@ def ranks_of(
     return [*words, *(("--algorithm", case.algorithm) if case.algorithm else ())]
 
 
-def exchange(program: str, hosts: Sequence[PathHost], options: argparse.Namespace) -> Sample:
-    """Steps of a worker on one host, with its parameter server on the other."""
+def train(program: str, model: str, hosts: Sequence[PathHost], options: argparse.Namespace) -> Sample:
+    """Steps of a worker on one host, with its parameter server on the other. `program`: a protocol, and words."""
+    protocol, *words = program.split()
+    name, *sizes = model.split()
     addresses = [f"{host.address}:{port}" for host, port in zip(hosts, PORTS, strict=True)]
     environment = {"TF_CPP_MIN_LOG_LEVEL": "2"} | os.environ | {"CUDA_VISIBLE_DEVICES": ""}
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(tempfile.TemporaryFile("w+"))
 
         def start(job: str, host: PathHost) -> subprocess.Popen[str]:
-            command = [python_of(options), HERE / "paths" / "exchange.py", job, program, *addresses, options.seconds]
+            command = [python_of(options), HERE / "paths" / f"{name}.py", job, protocol, *addresses, options.seconds]
+            command += [*sizes, *words]
             task = stack.enter_context(
                 subprocess.Popen(
                     host.words(*command),
@@ -236,12 +277,12 @@ def exchange(program: str, hosts: Sequence[PathHost], options: argparse.Namespac
             return task
 
         tasks = [start(job, host) for job, host in zip(("ps", "worker"), hosts, strict=True)]
-        words = ""
+        said = ""
         for task, limit_s in zip(tasks, (READY_LIMIT_S, STEP_LIMIT_S), strict=True):
             assert task.stdout
             ready, _, _ = select.select([task.stdout], [], [], limit_s)
-            words = task.stdout.readline() if ready else ""
-            if not words:
+            said = task.stdout.readline() if ready else ""
+            if not said:
                 log.seek(0)
                 raise BenchError(f"{program}: no step over the path; {log.read()[-1000:]}")
-        return json.loads(words)
+        return json.loads(said)

@@ -33,6 +33,11 @@ class Figures(unittest.TestCase):
         self.assertEqual(targets["allreduce_1MiB_n2_10ms"], 1.3)
         self.assertEqual(targets["allreduce_64KiB_n4_0.1ms_lossy"], 1.0)
 
+    def test_lookups_are_beside_the_same_protocol_without_words(self):
+        [figure] = [one for one in paths_suite.FIGURES if (one.case, one.variant) == ("lookups_1gbit_unique", "grpc++")]
+        self.assertEqual((figure.ours.program, figure.peer.program, figure.target), ("grpc++ unique", "grpc++", 1.3))
+        self.assertEqual(paths_suite.case_of(figure.ours.case).mbits, 1000)
+
     def test_the_short_form_has_cases_that_exist(self):
         self.assertLessEqual(set(paths_suite.QUICK), {figure.case for figure in paths_suite.FIGURES})
 

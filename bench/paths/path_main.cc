@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A long path: hosts, which are network namespaces, and a network between them that delays packets and loses some.
-//   bench_path --hosts 2 --rtt-us 10000 --loss 0.001
+//   bench_path --hosts 2 --rtt-us 10000 --loss 0.001 --mbits 1000
 // It prints one line for each host, the file of its namespace (for nsenter --net=FILE) and its address, and carries
 // packets until its input ends or its parent dies. The hosts end with it. Only root may make them.
 #include <arpa/inet.h>
@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -48,6 +49,7 @@ struct PathOptions {
   int hosts = 2;
   microseconds round_trip{0};
   double loss = 0;
+  double mbits = 0;  // what each host can send in a second; 0: as much as it wants
 };
 
 void Must(bool good, const char* what) {
@@ -108,7 +110,11 @@ struct Packet {
 class Path {
  public:
   Path(const PathOptions& options, std::vector<Host> hosts)
-      : way_(options.round_trip / 2), loss_(options.loss), hosts_(std::move(hosts)) {}
+      : way_(options.round_trip / 2),
+        loss_(options.loss),
+        ns_per_byte_(options.mbits > 0 ? 8000 / options.mbits : 0),
+        hosts_(std::move(hosts)),
+        lines_(hosts_.size()) {}
 
   void Carry() {
     std::vector<pollfd> ends = {{STDIN_FILENO, POLLIN, 0}};
@@ -118,13 +124,20 @@ class Path {
       for (size_t from = 0; from < hosts_.size(); ++from) took |= Take(from);
       Deliver();
       const timespec wait = took ? timespec{} : NextDue();
-      Must(ppoll(ends.data(), ends.size(), under_way_.empty() && !took ? nullptr : &wait, nullptr) >= 0, "ppoll");
+      Must(ppoll(ends.data(), ends.size(), bytes_ == 0 && !took ? nullptr : &wait, nullptr) >= 0, "ppoll");
     }
   }
 
  private:
+  // What one host has sent: one after the other, so in the order in which they are due.
+  struct Line {
+    std::deque<Packet> under_way;
+    Clock::time_point free_at;
+  };
+
   // True: there may be more.
   bool Take(size_t from) {
+    Line& line = lines_[from];
     char packet[kPacketBytesMax];
     for (int i = 0; i < kPacketsPerTurn; ++i) {
       const ssize_t got = read(hosts_[from].packets, packet, sizeof(packet));
@@ -133,30 +146,39 @@ class Path {
       if (size <= kDestinationAt + 3 || (packet[0] & 0xf0) != 0x40) continue;  // not IPv4
       const size_t to = static_cast<uint8_t>(packet[kDestinationAt + 3]) - size_t{1};
       if (to >= hosts_.size() || bytes_ + size > kUnderWayBytesMax || chance_(random_) < loss_) continue;
-      under_way_.push_back({Clock::now() + way_, to, std::string(packet, size)});
+      line.free_at =
+          std::max(line.free_at, Clock::now()) + nanoseconds(std::llround(ns_per_byte_ * static_cast<double>(size)));
+      line.under_way.push_back({line.free_at + way_, to, std::string(packet, size)});
       bytes_ += size;
     }
     return true;
   }
   void Deliver() {
-    for (const auto now = Clock::now(); !under_way_.empty() && under_way_.front().due <= now;) {
-      const Packet& packet = under_way_.front();
-      (void)!write(hosts_[packet.to].packets, packet.bytes.data(), packet.bytes.size());
-      bytes_ -= packet.bytes.size();
-      under_way_.pop_front();
+    const auto now = Clock::now();
+    for (Line& line : lines_) {
+      for (; !line.under_way.empty() && line.under_way.front().due <= now; line.under_way.pop_front()) {
+        const Packet& packet = line.under_way.front();
+        (void)!write(hosts_[packet.to].packets, packet.bytes.data(), packet.bytes.size());
+        bytes_ -= packet.bytes.size();
+      }
     }
   }
   timespec NextDue() const {
-    if (under_way_.empty()) return {};
-    const auto left = std::max(nanoseconds(0), nanoseconds(under_way_.front().due - Clock::now()));
+    auto due = Clock::time_point::max();
+    for (const Line& line : lines_) {
+      if (!line.under_way.empty()) due = std::min(due, line.under_way.front().due);
+    }
+    if (due == Clock::time_point::max()) return {};
+    const auto left = std::max(nanoseconds(0), nanoseconds(due - Clock::now()));
     return {left.count() / 1'000'000'000, left.count() % 1'000'000'000};
   }
 
   const microseconds way_;
   const double loss_;
+  const double ns_per_byte_;
   const std::vector<Host> hosts_;
-  std::deque<Packet> under_way_;  // all take as long, so in the order in which they are due
-  size_t bytes_ = 0;
+  std::vector<Line> lines_;
+  size_t bytes_ = 0;  // under way
   std::mt19937_64 random_{1};
   std::uniform_real_distribution<double> chance_{0, 1};
 };
@@ -169,6 +191,8 @@ PathOptions ParsePathOptions(int argc, char** argv) {
       options.hosts = static_cast<int>(std::strtol(argv[i + 1], nullptr, 10));
     } else if (name == "--rtt-us") {
       options.round_trip = microseconds(std::strtol(argv[i + 1], nullptr, 10));
+    } else if (name == "--mbits") {
+      options.mbits = std::strtod(argv[i + 1], nullptr);
     } else if (name == "--loss") {
       options.loss = std::strtod(argv[i + 1], nullptr);
     } else {
