@@ -102,7 +102,6 @@ CALLS = [
         {
             "include/fusewire/base/unique_function.h": "UniqueFunction owns by hand for all others",
             "src/fusewire/base/": "a few words live until the process ends",
-            "src/fusewire/pipe/frame_writer.h": "a unique_ptr to bytes that need no zeroing; C++17 has no word for it",
             "src/fusewire/observe/watch.cc": "lives until the process ends, as those who record do",
             "src/fusewire/reactor/reactor.cc": "a piece of mail belongs to the mailbox until it is delivered",
             "src/fusewire/tf/": "a call owns itself until its end; TensorFlow's factories take pointers",

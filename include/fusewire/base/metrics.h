@@ -1,11 +1,13 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Counters and latency histograms that are always on: one writer each, readable from any thread.
-// Home: Add on the writer's thread; Read from any. Owns: plain numbers.
+// Home: Add on the writer's thread; Read from any. Owns: plain numbers; a histogram, pieces of them.
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <tuple>
 
 namespace fusewire {
 
@@ -31,19 +33,28 @@ struct HistogramSnapshot {
   double mean() const { return count == 0 ? 0.0 : static_cast<double>(sum) / static_cast<double>(count); }
 };
 
-// Counts values in buckets, four for each power of two.
+// Counts values in buckets, four for each power of two. Has memory for those near its values, as each connection has a
+// histogram.
 class Histogram {
  public:
+  Histogram() = default;
+  ~Histogram();
+  Histogram(const Histogram&) = delete;
+  Histogram& operator=(const Histogram&) = delete;
+
   void Add(uint64_t value);
   HistogramSnapshot Read() const;
   // Adds the counts of `other`; at home of this one.
   void Merge(const Histogram& other);
 
  private:
-  static constexpr int kBuckets = 64 * 4;
-  static int BucketOf(uint64_t value);
-  static uint64_t UpperBound(int bucket);
-  std::array<Counter, kBuckets> buckets_;
+  static constexpr size_t kBuckets = 64 * 4;
+  using Piece = std::array<Counter, 16>;
+  static size_t BucketOf(uint64_t value);
+  static uint64_t UpperBound(size_t bucket);
+  Counter& CounterOf(size_t bucket);
+  uint64_t CountIn(size_t bucket) const;
+  std::array<std::atomic<Piece*>, kBuckets / std::tuple_size_v<Piece>> pieces_ = {};  // null: without values
   Counter sum_, max_;
 };
 

@@ -12,6 +12,21 @@ namespace {
 // Up to this a segment is copied beside its header: cheaper than one more part for the kernel to look at.
 constexpr size_t kCopySegmentBytes = 512;
 
+constexpr size_t kBlockBytes = 16 * 1024;
+
+// The last block that a queue has given back: mostly one is enough for all queues that this thread writes, one after
+// the other, and it stays in the processor's cache.
+thread_local std::unique_ptr<uint8_t[]> spare_block;
+
+std::unique_ptr<uint8_t[]> TakeBlock(size_t size) {
+  if (size == kBlockBytes && spare_block != nullptr) return std::move(spare_block);
+  return std::make_unique_for_overwrite<uint8_t[]>(size);
+}
+
+void GiveBackBlock(std::unique_ptr<uint8_t[]> memory, size_t size) {
+  if (size == kBlockBytes) spare_block = std::move(memory);
+}
+
 }  // namespace
 
 void FrameWriter::AppendControl(wire::FrameKind kind, uint32_t aux, uint64_t call, ConstBytes meta) {
@@ -107,15 +122,17 @@ void FrameWriter::Fail(const Status& why) {
 // ---- bytes to write ----
 
 Bytes OutQueue::Append(size_t size) {
-  if (blocks_.empty() || blocks_.back().size - blocks_.back().used < size)
-    blocks_.emplace_back(std::max(size, kBlockBytes));
+  if (blocks_.empty() || blocks_.back().size - blocks_.back().used < size) {
+    const size_t block_bytes = std::max(size, kBlockBytes);
+    blocks_.Push({TakeBlock(block_bytes), block_bytes});
+  }
   Block& block = blocks_.back();
   Bytes room(block.memory.get() + block.used, size);
   bool joins = !parts_.empty() && parts_.back().data + parts_.back().size == room.data && block.used > 0;
   if (joins) {
     parts_.back().size += size;
   } else {
-    parts_.emplace_back(room.data, size);
+    parts_.Push(ConstBytes(room.data, size));
   }
   block.used += size;
   FUSEWIRE_DCHECK(block.used <= block.size);
@@ -136,7 +153,7 @@ void OutQueue::DcheckSums() const {
 
 void OutQueue::AppendReference(ConstBytes bytes) {
   if (bytes.empty()) return;
-  parts_.push_back(bytes);
+  parts_.Push(bytes);
   bytes_ += bytes.size;
   appended_ += bytes.size;
   DcheckSums();
@@ -144,7 +161,7 @@ void OutQueue::AppendReference(ConstBytes bytes) {
 
 void OutQueue::AppendEnd(Buffers owners, Done done) {
   FUSEWIRE_DCHECK(ends_.empty() || ends_.back().position <= appended_);
-  ends_.push_back({appended_, std::move(owners), std::move(done)});
+  ends_.Push({appended_, std::move(owners), std::move(done)});
 }
 
 size_t OutQueue::Offer(ConstBytes* parts, size_t count, size_t bytes_max) {
@@ -173,53 +190,45 @@ void OutQueue::Written(size_t bytes) {
   written_ += bytes;
   size_t left = bytes + front_written_;
   while (!parts_.empty() && left >= parts_.front().size) {
-    left -= parts_.front().size;
-    parts_.pop_front();
+    left -= parts_.Pop().size;
   }
   front_written_ = left;
   DcheckSums();
   while (!blocks_.empty() && blocks_.front().last <= written_) {
-    if (blocks_.size() == 1 && parts_.empty() && blocks_.front().size == kBlockBytes) {
-      blocks_.front().used = 0;  // keep one for the next turn
-      break;
-    }
-    if (blocks_.size() == 1) break;  // there may be room left in it
-    blocks_.pop_front();
+    if (blocks_.size() == 1 && !parts_.empty()) break;  // there may be room left in it
+    Block block = blocks_.Pop();
+    GiveBackBlock(std::move(block.memory), block.size);
   }
   FireEnds();
 }
 
 void OutQueue::FireEnds() {
   while (!ends_.empty() && ends_.front().position <= written_) {
-    End end = std::move(ends_.front());
-    ends_.pop_front();
+    End end = ends_.Pop();
     end.owners.clear();  // before Done: the caller may reuse the memory inside it
     if (end.done) end.done(Status::Ok());
   }
 }
 
 void OutQueue::Fail(const Status& why) {
-  parts_.clear();
-  blocks_.clear();
+  parts_.Clear();
+  blocks_.Clear();
   front_written_ = 0;
   written_ = appended_;
   bytes_ = 0;
   offered_ = 0;
   DcheckSums();
   while (!ends_.empty()) {
-    End end = std::move(ends_.front());
-    ends_.pop_front();
+    End end = ends_.Pop();
     end.owners.clear();
     if (end.done) end.done(why);
   }
 }
 
 void OutQueue::Trim() {
-  if (parts_.empty()) {
-    blocks_.clear();
-    parts_.shrink_to_fit();
-    ends_.shrink_to_fit();
-  }
+  parts_.Trim();
+  blocks_.Trim();
+  ends_.Trim();
 }
 
 }  // namespace fusewire::pipe

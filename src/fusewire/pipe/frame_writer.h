@@ -6,11 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/check.h"
+#include "fusewire/base/fifo.h"
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/buffer.h"
 #include "fusewire/pipe/pipe_handler.h"
@@ -19,7 +19,7 @@
 namespace fusewire::pipe {
 
 // The bytes to write, in wire order: small pieces are copied side by side into blocks, large ones held by reference.
-// Owns its blocks, and every Buffer until the network is done with it.
+// Owns its blocks, and every Buffer until the network is done with it; a queue that is empty has no block.
 class OutQueue {
  public:
   // Room for `size` bytes at the end, to be filled at once.
@@ -45,9 +45,7 @@ class OutQueue {
   void Trim();
 
  private:
-  static constexpr size_t kBlockBytes = 16 * 1024;
   struct Block {
-    explicit Block(size_t room) : memory(new uint8_t[room]), size(room) {}
     std::unique_ptr<uint8_t[]> memory;
     size_t size;
     size_t used = 0;
@@ -62,9 +60,9 @@ class OutQueue {
   void FireEnds();
   void DcheckSums() const;
 
-  std::deque<ConstBytes> parts_;
-  std::deque<Block> blocks_;
-  std::deque<End> ends_;
+  Fifo<ConstBytes> parts_;
+  Fifo<Block> blocks_;
+  Fifo<End> ends_;
   size_t front_written_ = 0;  // of the first part
   size_t bytes_ = 0;
   size_t offered_ = 0;     // of them

@@ -15,8 +15,9 @@ namespace {
 
 // A smaller window would make small messages wait for each other.
 constexpr uint64_t kWindowBytesMin = 16 * 1024;
-// No pipe takes more of what is left than this part of it.
-constexpr uint64_t kWindowShare = 64;
+// No pipe takes more of what is left than this part of it. So 256 MiB, a sixteenth of 4 GiB, are windows for 3,800
+// pipes, the last of 16 KiB; with a 64th they would be for 500.
+constexpr uint64_t kWindowShare = 1024;
 
 uint64_t MemoryBytes() {
   long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);

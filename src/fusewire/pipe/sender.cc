@@ -13,6 +13,7 @@ namespace {
 
 // The half of what is under way where most is: so a connection that TakesMore() always has something to do.
 constexpr size_t kWriteBytesMax = 512 * 1024;
+constexpr size_t kPartsPerWrite = 64;
 // Beyond this, express messages wait in their queue, where they are counted, instead of side by side in our blocks.
 constexpr size_t kExpressBytesMax = 1 << 20;
 
@@ -239,17 +240,19 @@ void Sender::OnWritten(size_t bytes) {
 void Sender::Rest() { give_back_ |= queue_.empty(); }
 
 void Sender::Trim() {
-  if (writer_.idle()) writer_.queue().Trim();
+  writer_.queue().Trim();
+  queue_.Trim();
 }
 
 // ---- the connection ----
 
 bool ConnectionWriter::Write(int64_t now_ns) {
-  const size_t count = queue_.Offer(parts_, kPartsPerWrite, kWriteBytesMax);
+  ConstBytes parts[kPartsPerWrite];
+  const size_t count = queue_.Offer(parts, kPartsPerWrite, kWriteBytesMax);
   if (count == 0) return false;
   ++writes_;
   wrote_ns_ = now_ns;
-  connection_.Write(parts_, count);  // which may be answered, or end the pipe, before it returns
+  connection_.Write(parts, count);  // which may be answered, or end the pipe, before it returns
   return true;
 }
 
@@ -270,34 +273,32 @@ void SendQueue::Push(WaitingMessage waiting) {
   FUSEWIRE_DCHECK(waiting.message.head.data == waiting.head.bytes().data);
   FUSEWIRE_DCHECK(HasRoom(waiting.head.size()));
   bytes_ += BytesOf(waiting.head.size());
-  (waiting.message.express ? express_ : in_order_).push_back(std::move(waiting));
+  (waiting.message.express ? express_ : in_order_).Push(std::move(waiting));
 }
 
-WaitingMessage SendQueue::Pop(std::deque<WaitingMessage>* queue) {
+WaitingMessage SendQueue::Pop(Fifo<WaitingMessage>* queue) {
   FUSEWIRE_DCHECK(!queue->empty());
-  WaitingMessage waiting = std::move(queue->front());
-  queue->pop_front();
+  WaitingMessage waiting = queue->Pop();
   FUSEWIRE_DCHECK(BytesOf(waiting.head.size()) <= bytes_);
   bytes_ -= BytesOf(waiting.head.size());
   return waiting;
 }
 
 void SendQueue::DemoteLongExpress(uint32_t chunk_bytes) {
-  std::deque<WaitingMessage> express;
-  express.swap(express_);
+  Fifo<WaitingMessage> express;
+  std::swap(express, express_);
   for (WaitingMessage& waiting : express) {
-    (waiting.cost > chunk_bytes ? in_order_ : express_).push_back(std::move(waiting));
+    (waiting.cost > chunk_bytes ? in_order_ : express_).Push(std::move(waiting));
   }
 }
 
 std::optional<WaitingMessage> SendQueue::TakeBack(uint64_t call) {
-  for (std::deque<WaitingMessage>* queue : {&express_, &in_order_}) {
-    auto found = std::find_if(queue->begin(), queue->end(), [call](const WaitingMessage& waiting) {
+  for (Fifo<WaitingMessage>* queue : {&express_, &in_order_}) {
+    WaitingMessage* found = std::find_if(queue->begin(), queue->end(), [call](const WaitingMessage& waiting) {
       return waiting.message.kind == wire::FrameKind::kCall && waiting.message.call == call;
     });
     if (found == queue->end()) continue;
-    WaitingMessage taken_back = std::move(*found);
-    queue->erase(found);
+    WaitingMessage taken_back = queue->Take(found);
     FUSEWIRE_CHECK(BytesOf(taken_back.head.size()) <= bytes_);
     bytes_ -= BytesOf(taken_back.head.size());
     return taken_back;
@@ -306,7 +307,7 @@ std::optional<WaitingMessage> SendQueue::TakeBack(uint64_t call) {
 }
 
 void SendQueue::Fail(const Status& why) {
-  for (std::deque<WaitingMessage>* queue : {&express_, &in_order_}) {
+  for (Fifo<WaitingMessage>* queue : {&express_, &in_order_}) {
     while (!queue->empty()) {
       WaitingMessage waiting = Pop(queue);
       waiting.message.body.clear();
@@ -314,6 +315,11 @@ void SendQueue::Fail(const Status& why) {
     }
   }
   FUSEWIRE_CHECK(bytes_ == 0);
+}
+
+void SendQueue::Trim() {
+  express_.Trim();
+  in_order_.Trim();
 }
 
 }  // namespace fusewire::pipe

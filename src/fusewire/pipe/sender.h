@@ -7,10 +7,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
 
 #include "fusewire/base/bytes.h"
+#include "fusewire/base/fifo.h"
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/buffer.h"
 #include "fusewire/pipe/frame_writer.h"
@@ -55,15 +55,17 @@ class SendQueue {
   std::optional<WaitingMessage> TakeBack(uint64_t call);
   // Nothing will be sent any more: every Done hears of it, in the order in which the messages would have been sent.
   void Fail(const Status& why);
+  // Gives back memory that an empty queue does not need.
+  void Trim();
 
  private:
   static size_t BytesOf(size_t head_bytes) { return head_bytes + sizeof(WaitingMessage); }
-  WaitingMessage Pop(std::deque<WaitingMessage>* queue);
+  WaitingMessage Pop(Fifo<WaitingMessage>* queue);
 
   const uint64_t bytes_max_;
   size_t bytes_ = 0;
-  std::deque<WaitingMessage> express_;
-  std::deque<WaitingMessage> in_order_;
+  Fifo<WaitingMessage> express_;
+  Fifo<WaitingMessage> in_order_;
 };
 
 // Hands the bytes of its queue to the connection, and counts the Writes that are unanswered.
@@ -85,12 +87,10 @@ class ConnectionWriter {
   void Fail(const Status& why);
 
  private:
-  static constexpr size_t kPartsPerWrite = 64;
   transport::Connection& connection_;
   OutQueue queue_;
   size_t writes_ = 0;  // unanswered
   int64_t wrote_ns_;
-  ConstBytes parts_[kPartsPerWrite];
 };
 
 class Sender {
