@@ -238,20 +238,18 @@ class SuitesTest(ScriptTest):
         )
 
     def test_ci_runs_in_four_turns_what_make_test_all_does_but_for_aarch64(self):
-        ran, parts = set(), set()
-        for turn, total in ((20000, 11), (20001, 12), (20002, 11), (20003, 12)):
+        ran, parts = set(), []
+        for turn, total in ((20000, 11), (20003, 12)):
             status, output, calls = self.start(".ci/run", CI_TURN=str(turn))
             self.assertEqual((status, output[-1]), (0, f"{total} passed, 0 failed"))
             self.assertEqual(calls[0].strip(), "lint.sh")
             these = [call.strip() for call in calls if call.startswith(TESTERS)]
             self.assertEqual(len([call for call in these if call.startswith(TORCHES)]), 1)
             # Each TensorFlow has another quarter; the oldest has its units in a sanitized build, or here.
-            quarters = [re.findall(r" --quarter=(\d) ", call) for call in these if "--quarter" in call]
-            self.assertEqual(len({number for [number] in quarters}), 2)
+            parts += [number for call in these for number in re.findall(r" --quarter=(\d) ", call)]
             units = " --deselect tests/python/test_units.py::test_unit"
-            parts |= {call.replace(units, "") for call in these if "--quarter" in call}
             ran |= {re.sub(r" --quarter=\d", "", call).replace(units, "") for call in these}
-        self.assertEqual(len(parts), 8)
+        self.assertEqual(sorted(parts), ["0", "1", "2", "3"])  # the other two turns swap them
         calls = self.calls_of("make", "test-all")
         whole = {call.replace(units, "") for call in calls if not call.startswith(EMULATED)}  # it takes too long
         self.assertEqual(ran, whole)
