@@ -74,7 +74,7 @@ SETTINGS = (
         "0",
         "1: ids that repeat in a lookup are sent to their parameter server once, and so are their rows and gradients; "
         "exact; `ConfigProto(unique_ids=...)` overrides it; see [compression.md](compression.md)",
-        IMPORT,
+        SERVER,
     ),
     Setting(
         "FUSEWIRE_COMPRESSION",
@@ -82,14 +82,14 @@ SETTINGS = (
         "`bf16`: rows that are looked up on parameter servers, and gradients, are bfloat16 on the way; `int8`: 8 bits, "
         "with a scale for each row; "
         "`ConfigProto(compression=...)` overrides it; see [compression.md](compression.md)",
-        IMPORT,
+        SERVER,
     ),
     Setting(
         "FUSEWIRE_COMPRESSED_TABLES",
         "all",
         "the tables that these two options mean: beginnings of their variables' names, with commas between; "
         "`ConfigProto(compressed_tables=...)` overrides it",
-        IMPORT,
+        SERVER,
     ),
     Setting(
         "FUSEWIRE_CHIEF_JOINS",
