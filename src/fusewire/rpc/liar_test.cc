@@ -19,6 +19,7 @@ WorldOptions NoServer() {
   WorldOptions options;
   options.with_server = false;
   options.client_pipe.window_bytes = 16 << 20;  // the liar waits for nothing
+  options.client_pipe.window_budget_bytes = uint64_t{32} << 30;
   return options;
 }
 
@@ -242,6 +243,7 @@ TEST(LyingClient, CallsThatAreGivenUpAreBoundedToo) {
 TEST(LyingClient, AReusedCallIdWhileItLandsIsCorrupt) {
   WorldOptions options;
   options.server_pipe.window_bytes = 16 << 20;  // the first begins at once
+  options.server_pipe.window_budget_bytes = uint64_t{32} << 30;
   RpcWorld world(std::move(options));
   LyingClient liar(&world);
   const auto say = [&liar](uint32_t generation, size_t bytes, bool express) {
