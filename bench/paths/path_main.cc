@@ -203,12 +203,8 @@ PathOptions ParsePathOptions(int argc, char** argv) {
   return options;
 }
 
-}  // namespace
-}  // namespace fusewire::bench
-
-int main(int argc, char** argv) {
-  using namespace fusewire::bench;
-  const PathOptions options = ParsePathOptions(argc, argv);
+// Until its input ends.
+void Run(const PathOptions& options) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_TIMERSLACK, 1);
   std::vector<Host> hosts;
@@ -218,5 +214,12 @@ int main(int argc, char** argv) {
   }
   std::fflush(stdout);
   Path(options, std::move(hosts)).Carry();
+}
+
+}  // namespace
+}  // namespace fusewire::bench
+
+int main(int argc, char** argv) {
+  fusewire::bench::Run(fusewire::bench::ParsePathOptions(argc, argv));
   return 0;
 }
