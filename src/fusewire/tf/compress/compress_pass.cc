@@ -60,6 +60,9 @@ bool IsOf(const Types& types, const Node& node) { return types.count(node.type_s
 
 absl::string_view TaskOf(const Node& node) { return TaskOfDevice(node.assigned_device_name()); }
 
+// GPUs lack some of the operations that are put beside tensors.
+bool IsCpu(absl::string_view device) { return absl::StrContains(device, "/device:CPU:"); }
+
 bool Crosses(const Edge& edge) {
   return !edge.IsControlEdge() && edge.src()->IsOp() && edge.dst()->IsOp() &&
          TaskOf(*edge.src()) != TaskOf(*edge.dst());
@@ -160,7 +163,10 @@ class Compressor {
  public:
   Compressor(const CompressOptions& options, Graph* graph, Compressed* done)
       : options_(options), graph_(graph), done_(done) {
-    for (Node* node : graph->op_nodes()) nodes_.push_back(node);
+    for (Node* node : graph->op_nodes()) {
+      nodes_.push_back(node);
+      has_loops_ |= node->IsEnter();
+    }
     // Equal graphs become equal graphs: workers share the parts of parameter servers.
     std::sort(nodes_.begin(), nodes_.end(), [](const Node* a, const Node* b) { return a->name() < b->name(); });
   }
@@ -225,11 +231,12 @@ class Compressor {
   Compressed* const done_;
   std::vector<Node*> nodes_;
   std::map<std::string, Node*> dense_ids_;  // by the device: a constant without elements
+  bool has_loops_ = false;                  // in which a constant would need to enter
 };
 
 // ids -> lookup -> rows   becomes   ids -> Unique -> lookup -> rows of each id once -> Gather -> rows
 TfStatus Compressor::SendIdsOnce(Node* lookup) {
-  if (!IsOf(Lookups(), *lookup) || !IsTable(*lookup)) return TfStatus();
+  if (has_loops_ || !IsOf(Lookups(), *lookup) || !IsTable(*lookup)) return TfStatus();
   int64_t batch_dims = 0;
   if (tensorflow::TryGetNodeAttr(lookup->attrs(), "batch_dims", &batch_dims) && batch_dims != 0) return TfStatus();
   if (lookup->type_string() == "GatherV2" && !IsZero(InputOf(*lookup, 2))) return TfStatus();  // along the rows only
@@ -239,7 +246,7 @@ TfStatus Compressor::SendIdsOnce(Node* lookup) {
   if (ids->src()->type_string() == "Unique" && ids->src_output() == 0) return TfStatus();
   const Rows rows(lookup);
   const std::string home = ids->src()->assigned_device_name();
-  if (!rows.all_leave() || rows.leaving().empty()) return TfStatus();
+  if (!rows.all_leave() || rows.leaving().empty() || !IsCpu(home)) return TfStatus();
   for (const Edge* edge : rows.leaving()) {
     if (edge->dst()->assigned_device_name() != home) return TfStatus();
   }
@@ -284,7 +291,7 @@ void Compressor::MoveSum(Node* sum) {
   if (places == nullptr || places->src()->type_string() != "Unique") return;
   std::set<Node*> moved;
   std::string from;
-  if (!CollectSum(sum, TaskOf(*sum), &moved, &from) || from.empty()) return;
+  if (!CollectSum(sum, TaskOf(*sum), &moved, &from) || !IsCpu(from)) return;
   for (Node* node : moved) {
     node->set_requested_device(from);
     node->set_assigned_device_name(from);
@@ -355,7 +362,10 @@ TfStatus Compressor::ShrinkRows(Node* lookup) {
   const bool in_int8 = options_.compression == Compression::kInt8 && IsForInt8(VariableOf(InputOf(*lookup, 0)->src()));
   const Rows rows(lookup);
   std::vector<Way> ways;
-  for (const Edge* edge : rows.leaving()) ways.push_back({edge, in_int8 ? Way::kInt8 : Way::kBf16});
+  for (const Edge* edge : rows.leaving()) {
+    const bool on_cpus = IsCpu(edge->src()->assigned_device_name()) && IsCpu(edge->dst()->assigned_device_name());
+    ways.push_back({edge, in_int8 && on_cpus ? Way::kInt8 : Way::kBf16});
+  }
   return Shrink(ways, &done_->rows);
 }
 
@@ -396,6 +406,7 @@ TfStatus Compressor::UseInt8(Way* way) {
   const Edge* handle = InputOf(*node, 0);
   if (handle == nullptr || !IsForInt8(VariableOf(handle->src()))) return TfStatus();
   const std::string home = way->edge->src()->assigned_device_name();
+  if (has_loops_ || !IsCpu(home) || !IsCpu(way->edge->dst()->assigned_device_name())) return TfStatus();
   const int place = PlaceOf("indices", *node);
   if (place < 0) {
     if (dense_ids_[home] == nullptr) {

@@ -146,6 +146,18 @@ TEST_F(CompressTest, ASumOfWhatAParameterServerHasStays) {
   EXPECT_EQ(Before("train/scaled", 0), "UnsortedSegmentSum ps");
 }
 
+TEST_F(CompressTest, GraphsWithLoopsKeepTheirIds) {
+  Lookup("rows", Table("table"), ids_);
+  Put(kWorker, NodeBuilder("enter", "Enter").Input(ids_).Attr("frame_name", "loop"));
+  EXPECT_EQ(Apply(Unique()).lookups, 0);
+}
+
+TEST_F(CompressTest, IdsOnAGpuStayAsTheyAre) {
+  ids_->set_assigned_device_name("/job:worker/replica:0/task:0/device:GPU:0");
+  Lookup("rows", Table("table"), ids_);
+  EXPECT_EQ(Apply(Unique()).lookups, 0);
+}
+
 TEST_F(CompressTest, LookupsWhoseRowsAreUsedBesideTheTableStay) {
   Node* rows = Put(
       kPs, NodeBuilder("rows", "ResourceGather").Input(Table("table")).Input(ids_).Attr("dtype", tensorflow::DT_FLOAT));
