@@ -11,6 +11,7 @@ import statistics
 import sys
 import time
 
+import tasks
 import tensorflow as tf
 
 TENSORS, FLOATS = 20, 65536
@@ -20,15 +21,7 @@ tf1 = tf.compat.v1
 
 
 def main(job: str, protocol: str, ps: str, worker: str, seconds: float) -> None:
-    if protocol != "grpc":
-        import fusewire  # noqa: F401
-    tf1.disable_eager_execution()
-    cluster = {"ps": [ps], "worker": [worker]}
-    server = tf.distribute.Server(cluster, job_name=job, task_index=0, protocol=protocol)
-    if job == "ps":
-        print("{}", flush=True)
-        sys.stdin.read()
-        return
+    _, server = tasks.start(job, protocol, ps, worker)
     with tf.device("/job:ps/task:0"):
         variables = [
             tf1.get_variable(f"v{i}", [FLOATS], initializer=tf1.zeros_initializer(), use_resource=True)

@@ -14,6 +14,7 @@ import sys
 import time
 
 import numpy as np
+import tasks
 import tensorflow as tf
 
 TABLES, ROWS, HIDDEN = 26, 100_000, 64
@@ -76,15 +77,7 @@ def processor_time() -> float:
 
 
 def main(job: str, protocol: str, ps: str, worker: str, seconds: float, batch: int, columns: int, *words: str) -> None:
-    if protocol != "grpc":
-        import fusewire  # noqa: F401
-    tf1.disable_eager_execution()
-    cluster = {"ps": [ps], "worker": [worker]}
-    server = tf.distribute.Server(cluster, job_name=job, task_index=0, protocol=protocol)
-    if job == "ps":
-        print("{}", flush=True)
-        sys.stdin.read()
-        return
+    cluster, server = tasks.start(job, protocol, ps, worker)
     step, hooks = build(cluster, batch, columns, "ahead" in words)
     config = tf1.ConfigProto(operation_timeout_in_ms=SESSION_LIMIT_MS, **options_of(list(words)))
     with tf1.train.MonitoredTrainingSession(server.target, config=config, hooks=hooks) as session:

@@ -120,7 +120,7 @@ class Rows {
   bool all_leave_ = true;
 };
 
-// The input that has this name in the operation's definition; -1: there is none. No input before it is a list.
+// The index of the operation's input of this name, or -1. None of the inputs before it is a list.
 int PlaceOf(absl::string_view name, const Node& node) {
   const auto& args = node.op_def().input_arg();
   for (int i = 0; i < args.size(); ++i) {
@@ -317,14 +317,15 @@ bool Compressor::CollectSum(Node* node, absl::string_view task, std::set<Node*>*
 
 // Between both ends of each edge, an operation that makes its tensor smaller, and one that makes it whole again.
 TfStatus Compressor::Shrink(const std::vector<Way>& ways, int* count) {
-  std::map<std::tuple<const Node*, int, const Node*>, Node*> shrunk;  // by the source, and what names its rows
-  std::map<std::pair<const Node*, std::string>, Node*> restored;      // by what is shrunk, and the device
+  // By the source, the form, and the ids of its rows.
+  std::map<std::tuple<const Node*, int, Way::Form, const Node*>, Node*> shrunk;
+  std::map<std::pair<const Node*, std::string>, Node*> restored;  // by what is shrunk, and the device
   for (const Way& way : ways) {
     Node* source = way.edge->src();
     const int output = way.edge->src_output();
     const std::string here = source->assigned_device_name(), there = way.edge->dst()->assigned_device_name();
     const std::string name = absl::StrCat(source->name(), "/fusewire_small_", output, "_", shrunk.size());
-    Node*& small = shrunk[{source, output, way.ids}];
+    Node*& small = shrunk[{source, output, way.form, way.ids}];
     if (small == nullptr) {
       NodeBuilder shrink(name, way.form == Way::kBf16 ? "Cast"
                                : way.ids == nullptr   ? "FusewireQuantize"

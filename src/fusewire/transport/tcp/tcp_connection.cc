@@ -88,7 +88,7 @@ void HoldUnread(int fd, int bytes_max) {
   SetInt(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, bytes_max);
 }
 
-// What the kernel lets a connection have under way by itself; 0: unknown.
+// How many bytes in flight the kernel allows a connection by default; 0: unknown.
 int AutomaticBytes() {
   static const int bytes = [] {
     FILE* file = std::fopen("/proc/sys/net/ipv4/tcp_wmem", "re");
@@ -100,7 +100,7 @@ int AutomaticBytes() {
   return bytes;
 }
 
-// A path that holds more than the kernel gives by itself, mostly 4 MiB, is filled where net.core.wmem_max permits more:
+// Fills a path that holds more than the kernel's default, usually 4 MiB, where net.core.wmem_max permits more:
 // otherwise a message that is a little larger takes a second round trip. This costs memory only for what is under way:
 // unsent bytes have their own limit (TcpOptions). True: it is held, and the kernel must not choose.
 bool HoldUnderWay(int fd) {
