@@ -76,7 +76,7 @@ declare -A installed=([torch]="" [jax]="")  # the versions that are there, in wo
 for framework in torch jax; do
   [[ " ${phases[*]} " == *" $framework "* ]] || continue
   mapfile -t known < <(printf '%s\n' tools/$framework-*.lock | sed "s/.*$framework-//; s/\.lock$//" | sort -V)
-  [ -z "${CI_TURN:-}" ] || known=("${known[$((CI_TURN % ${#known[@]}))]}")
+  [ -z "${CI_TURN:-}" ] || known=("${known[$((CI_TURN / 2 % ${#known[@]}))]}")  # CI has each in every second turn
   for version in "${known[@]}"; do
     if tools/deps.sh "$framework-$version"; then
       installed[$framework]+="$version "
