@@ -50,8 +50,9 @@ def build(cluster: dict[str, list[str]], batch: int, columns: int, is_ahead: boo
             def lookups(of: tuple[tf.Tensor, tf.Tensor]) -> list:
                 return [(table, of[0][:, i]) for i, table in enumerate(tables)]
 
-            ahead = fusewire.prefetch((ids, labels), lookups)
+            ahead = fusewire.prefetch((ids, labels), lookups, [first, second])
             (_, labels), rows, hooks = ahead.batch, ahead.rows, [ahead.hook()]
+            first, second = ahead.values
             minimize = ahead.minimize
         else:
             rows = [tf.nn.embedding_lookup(table, ids[:, i]) for i, table in enumerate(tables)]

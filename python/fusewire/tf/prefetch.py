@@ -1,9 +1,9 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """The next batch's rows are pulled while this batch computes: see docs/prefetch.md.
 
-A step takes the batch, and the rows of its ids, that the step before has put into a stage of its worker; meanwhile it
-reads the next batch, looks up its rows on the parameter servers, and puts both into the stage. So the rows of a step
-may lack the updates of one step: that is what it costs.
+A step takes the batch, the rows of its ids and the values of variables that the step before has put into a stage of its
+worker; meanwhile it reads the next batch, looks up its rows on the parameter servers, reads the variables, and puts all
+of it into the stage. So what a step computes with may lack the updates of one step: that is what it costs.
 """
 
 import itertools
@@ -11,18 +11,20 @@ from collections.abc import Sequence
 from typing import Any
 
 _numbers = itertools.count()
+_AHEAD = "_fusewire_ahead"  # of what is read for the next step: a call of its own (src/fusewire/tf/bridge/names.h)
 _GATHERING = ("AccumulatorApplyGradient",)  # the ends of operations' types by which SyncReplicasOptimizer waits
 
 
 class Prefetch:
-    """`batch` and `rows` are those of the step; the model is made of them instead of the iterator's.
+    """`batch`, `rows` and `values` are those of the step; the model is made of them instead of the iterator's batch,
+    lookups, and the variables.
 
-    ahead = fusewire.prefetch(iterator.get_next(), lambda batch: [(table, batch["ids"])])
-    loss = model(ahead.batch, *ahead.rows)
+    ahead = fusewire.prefetch(iterator.get_next(), lambda batch: [(table, batch["ids"])], [weights])
+    loss = model(ahead.batch, *ahead.rows, *ahead.values)
     train = ahead.minimize(optimizer, loss)
     """
 
-    def __init__(self, batch: Any, lookups: Any) -> None:
+    def __init__(self, batch: Any, lookups: Any, variables: Sequence[Any] = ()) -> None:
         import tensorflow as tf
 
         self._tf = tf
@@ -32,8 +34,18 @@ class Prefetch:
             if not hasattr(table, "sparse_read"):
                 raise TypeError(f"a lookup is of a variable, not of {table!r}; use one lookup for each partition")
         ids = [tf.convert_to_tensor(one) for _, one in pairs]
-        rows = [tf.nn.embedding_lookup(table, one) for table, one in zip(self.tables, ids, strict=True)]
-        flat = [*tf.nest.flatten(batch), *ids, *rows]
+        self.variables = list(variables)
+        for variable in self.variables:
+            if not hasattr(variable, "read_value"):
+                raise TypeError(f"what is read ahead is a variable, not {variable!r}; name each partition")
+        if {one.ref() for one in self.variables} & {table.ref() for table in self.tables}:
+            raise ValueError("a variable is looked up or read as a whole, not both")
+        with tf.compat.v1.get_default_graph()._attr_scope({_AHEAD: tf.compat.v1.AttrValue(b=True)}):
+            # A reference variable is read once for all, by an operation without the attribute.
+            sources = [table if hasattr(table, "handle") else self._read(table) for table in self.tables]
+            rows = [tf.nn.embedding_lookup(source, one) for source, one in zip(sources, ids, strict=True)]
+            values = [self._read(variable) for variable in self.variables]
+        flat = [*tf.nest.flatten(batch), *ids, *rows, *values]
         if any(isinstance(one, tf.SparseTensor | tf.RaggedTensor) for one in flat):
             raise TypeError("a batch is of dense tensors: give the values and indices of sparse ones")
         flat = [tf.convert_to_tensor(one) for one in flat]
@@ -45,9 +57,14 @@ class Prefetch:
         taken = tf.raw_ops.Unstage(dtypes=types, **stage)
         for one, like in zip(taken, flat, strict=True):
             one.set_shape(like.shape)
-        count = len(flat) - 2 * len(ids)
-        self.batch = tf.nest.pack_sequence_as(batch, taken[:count])
-        self._ids, self.rows = taken[count : count + len(ids)], taken[count + len(ids) :]
+        taken = iter(taken)
+        self.batch = tf.nest.pack_sequence_as(batch, [next(taken) for _ in tf.nest.flatten(batch)])
+        self._ids, self.rows = [next(taken) for _ in ids], [next(taken) for _ in rows]
+        self.values = list(taken)
+
+    def _read(self, variable: Any) -> Any:
+        with self._tf.compat.v1.colocate_with(variable):
+            return variable.read_value()
 
     def fill(self, session: Any) -> None:
         """Puts the first batch into the stage, when the variables have their values. What a session before has left
@@ -64,16 +81,20 @@ class Prefetch:
     def compute_gradients(
         self, optimizer: Any, loss: Any, var_list: Sequence[Any] | None = None
     ) -> list[tuple[Any, Any]]:
-        """As the optimizer's: those of the rows are the tables'."""
+        """As the optimizer's: those of the rows are the tables', and those of the values the variables'."""
         tf = self._tf
-        looked_up = {table.ref() for table in self.tables}
+        looked_up = {one.ref() for one in (*self.tables, *self.variables)}
         wanted = {one.ref() for one in (tf.compat.v1.trainable_variables() if var_list is None else var_list)}
         others = [one.deref() for one in wanted - looked_up]
         others.sort(key=lambda one: one.name)  # all workers build the same graph
         given = optimizer.compute_gradients(loss, others) if others else []
         pushed: dict[Any, list[Any]] = {}
+        gradients = tf.gradients(loss, [*self.rows, *self.values])
+        for variable, gradient in zip(self.variables, gradients[len(self.rows) :], strict=True):
+            if gradient is not None and variable.ref() in wanted:
+                given.append((gradient, variable))
         for table, ids, rows, gradient in zip(
-            self.tables, self._ids, self.rows, tf.gradients(loss, self.rows), strict=True
+            self.tables, self._ids, self.rows, gradients[: len(self.rows)], strict=True
         ):
             if gradient is None or table.ref() not in wanted:
                 continue
@@ -110,10 +131,10 @@ class Prefetch:
         return self._tf.group(train, self.put)
 
 
-def prefetch(batch: Any, lookups: Any) -> Prefetch:
+def prefetch(batch: Any, lookups: Any, variables: Sequence[Any] = ()) -> Prefetch:
     """The next batch's rows are pulled while this one computes, at the cost of one step of staleness.
 
     batch: tensors of an iterator, in any structure. lookups: a function that gets the batch and returns pairs of a
-    variable and the ids to look up in it.
+    variable and the ids to look up in it. variables: what the model reads as a whole, pulled ahead likewise.
     """
-    return Prefetch(batch, lookups)
+    return Prefetch(batch, lookups, variables)

@@ -14,6 +14,9 @@
 
 namespace fusewire::tf {
 
+// fusewire.prefetch sets it on operations that read for the next step.
+constexpr const char* kAheadAttribute = "_fusewire_ahead";
+
 // "/job:ps/replica:0/task:1/device:CPU:0", or without the device -> "ps:1"; and "ps:1 host:2222", as a peer's greeting
 // says it.
 inline std::string ShortTask(absl::string_view name) {

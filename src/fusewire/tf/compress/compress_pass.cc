@@ -334,6 +334,7 @@ TfStatus Compressor::Shrink(const std::vector<Way>& ways, int* count) {
       if (way.ids != nullptr) shrink.Input(way.ids, way.ids_output);
       if (way.form == Way::kBf16) shrink.Attr("DstT", tensorflow::DT_BFLOAT16);
       TF_RETURN_IF_ERROR(Add(shrink, here, &small));
+      if (source->def().attr().count(kAheadAttribute) > 0) small->AddAttr(kAheadAttribute, true);
       ++*count;
     }
     Node*& whole = restored[{small, there}];

@@ -13,6 +13,12 @@ namespace fusewire::tf {
 thread_local bool StepThread::is_here_ = false;
 thread_local std::vector<StepThread::Held> StepThread::held_;
 
+void StepThread::StartHeld() {
+  std::vector<Held> held;
+  held.swap(held_);
+  for (const Held& one : held) one.channel->client().Start(one.call);
+}
+
 void StepThread::Wait(reactor::Waiter* waiter, int64_t until_ns, reactor::Reactor* loop) {
   std::vector<Held> held;
   held.swap(held_);

@@ -58,7 +58,8 @@ class StepThread {
   // False where a callback of a reactor begins the call.
   static bool MayHold() { return is_here_ && !reactor::Reactor::InsideAny(); }
   static void Hold(ChannelPtr channel, rpc::Call* call) { held_.push_back({std::move(channel), call}); }
-  static bool HasHeld() { return !held_.empty(); }
+  static size_t held() { return held_.size(); }
+  static void StartHeld();
   // Starts what is held, and waits. `loop`, which may be null, is turned where nothing was held.
   static void Wait(reactor::Waiter* waiter, int64_t until_ns, reactor::Reactor* loop);
 

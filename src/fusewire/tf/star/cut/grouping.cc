@@ -11,6 +11,7 @@
 #include <tensorflow/core/graph/control_flow.h>
 #include <tensorflow/core/util/device_name_utils.h>
 #include "fusewire/base/check.h"
+#include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/star/cut/straighten.h"
 
 namespace fusewire::tf {
@@ -194,10 +195,11 @@ class Grouper {
            from->assigned_device_name() == to->assigned_device_name();
   }
 
-  // ---- places: the device, the guards, and the blocking operations that a node waits for ----
+  // ---- places: the device, the guards, the blocking operations that a node waits for, and whether it is for the next
+  // step ----
 
   void FindPlaces() {
-    std::map<std::tuple<std::string, Facts, Facts>, int> places;
+    std::map<std::tuple<std::string, Facts, Facts, bool>, int> places;
     for (const std::vector<Node*>& unit : order_) {
       Under under;
       Facts waits = 0;
@@ -217,7 +219,8 @@ class Grouper {
         known.waits = known.may_block ? sets_.Union(waits, sets_.Number({node->id()})) : waits;
         known.place = kNowhere;
         if (!IsGrouped(node)) continue;
-        auto key = std::make_tuple(node->assigned_device_name(), under.guards, known.waits);
+        const bool is_ahead = node->def().attr().count(kAheadAttribute) > 0;
+        auto key = std::make_tuple(node->assigned_device_name(), under.guards, known.waits, is_ahead);
         known.place = places.emplace(key, static_cast<int>(places.size())).first->second;
       }
     }

@@ -9,6 +9,7 @@
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
+#include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/star/cut/sketch_test.h"
 
 #include <gmock/gmock.h>
@@ -67,6 +68,16 @@ TEST(StarGrouping, StepIsCountedWhenBothServersHaveUpdated) {
   // The node that counts can update in the same group.
   EXPECT_THAT(WordsOfGroups(sketch.Group(true)),
               UnorderedElementsAre("0:1:read0", "1:1:read1", "1:3:update1", "0:5:count,update0"));
+}
+
+TEST(StarGrouping, WhatIsReadForTheNextStepHasAGroupOfItsOwn) {
+  for (bool merge : {false, true}) {
+    Sketch sketch;
+    Node* variable = sketch.Variable("weights", Sketch::kPs);
+    sketch.Read("ahead", variable)->AddAttr(kAheadAttribute, true);
+    sketch.Update("update", variable, sketch.Fed("gradient", Sketch::kWorker));
+    EXPECT_THAT(WordsOfGroups(sketch.Group(merge)), UnorderedElementsAre("0:1:ahead", "0:1:update"));
+  }
 }
 
 TEST(StarGrouping, SourcesAreCopiedAndRunInNoGroup) {

@@ -30,7 +30,7 @@ void Arrivals::Take(std::vector<size_t>* ended) {
 }
 
 bool Arrivals::Await(reactor::Reactor* loop, int64_t until_ns, std::vector<size_t>* ended) {
-  if (!any() && (StepThread::HasHeld() || Clock::Real()->NowNs() < until_ns)) {
+  if (!any() && (StepThread::held() > 0 || Clock::Real()->NowNs() < until_ns)) {
     {
       MutexLock lock(mutex_);
       FUSEWIRE_DCHECK(!is_awaited_ && !is_alone_);
@@ -51,6 +51,26 @@ bool Arrivals::Await(reactor::Reactor* loop, int64_t until_ns, std::vector<size_
   ended->swap(ended_);
   any_.store(false, std::memory_order_release);
   return true;
+}
+
+bool HoldTimes::StartsBefore(size_t operation, size_t calls, Run* run) {
+  if (calls == run->calls) return false;
+  run->calls = calls;
+  run->holdings.push_back({operation, Clock::Real()->NowNs()});
+  const bool is_long = mean_ns_[operation].load(std::memory_order_relaxed) >= kLongNs;
+  if (is_long) run->calls = 0;
+  return is_long;
+}
+
+void HoldTimes::Learn(Run* run) {
+  const int64_t now_ns = run->holdings.empty() ? 0 : Clock::Real()->NowNs();
+  for (const Run::Holding& holding : run->holdings) {
+    std::atomic<int64_t>& mean_ns = mean_ns_[holding.operation];
+    const int64_t before_ns = mean_ns.load(std::memory_order_relaxed), held_ns = now_ns - holding.since_ns;
+    mean_ns.store(before_ns == 0 ? held_ns : before_ns + (held_ns - before_ns) / 4, std::memory_order_relaxed);
+  }
+  run->holdings.clear();
+  run->calls = 0;
 }
 
 }  // namespace fusewire::tf

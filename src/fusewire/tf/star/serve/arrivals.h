@@ -8,8 +8,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "fusewire/base/clock.h"
 #include "fusewire/base/mutex.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/reactor/waiter.h"
@@ -33,6 +35,33 @@ class Arrivals {
   bool is_alone_ FUSEWIRE_GUARDED_BY(mutex_) = false;
   reactor::Waiter waiter_;
   std::atomic<bool> any_{false};
+};
+
+// Calls that a run's thread holds are started when it waits. Learns how long that takes from each operation that is
+// computed meanwhile: where it is long, they are started before it instead. That costs a wake of the loop's own thread,
+// and another one at the answer.
+// Home: any thread; a Run is its thread's. Owns: a time for each operation. Fails: never.
+class HoldTimes {
+ public:
+  static constexpr int64_t kLongNs = 100 * kMicrosecondNs;
+
+  explicit HoldTimes(size_t operations) : mean_ns_(std::make_unique<std::atomic<int64_t>[]>(operations)) {}
+
+  struct Run {
+    struct Holding {
+      size_t operation;
+      int64_t since_ns;
+    };
+    std::vector<Holding> holdings;  // since the thread waited last
+    size_t calls = 0;               // held at the last of them
+  };
+  // `calls` are held, and `operation` is computed next. True: they are to be started now.
+  bool StartsBefore(size_t operation, size_t calls, Run* run);
+  // The thread is about to wait.
+  void Learn(Run* run);
+
+ private:
+  const std::unique_ptr<std::atomic<int64_t>[]> mean_ns_;
 };
 
 }  // namespace fusewire::tf

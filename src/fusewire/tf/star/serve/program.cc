@@ -13,6 +13,7 @@
 #include <tensorflow/core/util/tensor_slice_reader_cache.h>
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
+#include "fusewire/tf/receive/step_context.h"
 #include "fusewire/tf/star/cut/grouping.h"
 #include "fusewire/tf/star/serve/arrivals.h"
 
@@ -87,6 +88,7 @@ struct Program::Frame {
   std::vector<Waited> waited;
   Arrivals arrivals;
   std::vector<size_t> ended;
+  HoldTimes::Run held;
 };
 
 Program::Program(Place place) : place_(std::move(place)) {}
@@ -115,27 +117,46 @@ bool Program::AddEnd(const Node& node, size_t first_slot, std::vector<size_t> sl
 
 namespace {
 
-// An order for graphs with operations that are waited for. What these wait for comes first, so that they begin early;
-// what waits for them comes last.
-void BeginEarly(const std::vector<bool>& is_waited, const Graph& graph, std::vector<Node*>* order) {
-  std::vector<int> depth(static_cast<size_t>(graph.num_node_ids()), 0);
-  std::vector<bool> leads(depth.size(), false);
-  auto id = [](const Node* node) { return static_cast<size_t>(node->id()); };
-  for (const Node* node : *order) {
-    for (const Node* before : node->in_nodes())
-      depth[id(node)] = std::max(depth[id(node)], depth[id(before)] + (is_waited[id(before)] ? 1 : 0));
-  }
-  for (auto node = order->rbegin(); node != order->rend(); ++node) {
-    leads[id(*node)] = is_waited[id(*node)];
-    for (const Node* after : (*node)->out_nodes()) {
-      if (depth[id(after)] == depth[id(*node)] && leads[id(after)]) leads[id(*node)] = true;
+// An order for graphs with operations that are waited for. What these wait for comes first, that of the one with the
+// fewest operations before it at the front, so that they begin early; what waits for them comes last.
+class BeginEarly {
+ public:
+  BeginEarly(const std::vector<bool>& is_waited, const Graph& graph, std::vector<Node*>* order)
+      : depth_(static_cast<size_t>(graph.num_node_ids()), 0), leads_to_(depth_.size(), kNothing) {
+    for (const Node* node : *order) {
+      for (const Node* before : node->in_nodes())
+        depth_[Id(node)] = std::max(depth_[Id(node)], depth_[Id(before)] + (is_waited[Id(before)] ? 1 : 0));
     }
+    for (const Node* node : *order) {
+      if (is_waited[Id(node)]) Lead(node);
+    }
+    std::stable_sort(order->begin(), order->end(), [this](const Node* left, const Node* right) {
+      if (depth_[Id(left)] != depth_[Id(right)]) return depth_[Id(left)] < depth_[Id(right)];
+      return leads_to_[Id(left)] < leads_to_[Id(right)];
+    });
   }
-  std::stable_sort(order->begin(), order->end(), [&](const Node* left, const Node* right) {
-    if (depth[id(left)] != depth[id(right)]) return depth[id(left)] < depth[id(right)];
-    return leads[id(left)] && !leads[id(right)];
-  });
-}
+
+ private:
+  static constexpr size_t kNothing = SIZE_MAX;
+  static size_t Id(const Node* node) { return static_cast<size_t>(node->id()); }
+
+  // All that `waited` waits for at its depth.
+  void Lead(const Node* waited) {
+    std::vector<const Node*> found{waited};
+    std::vector<bool> is_found(depth_.size(), false);
+    for (size_t i = 0; i < found.size(); ++i) {
+      for (const Node* before : found[i]->in_nodes()) {
+        if (is_found[Id(before)] || depth_[Id(before)] != depth_[Id(waited)]) continue;
+        is_found[Id(before)] = true;
+        found.push_back(before);
+      }
+    }
+    for (const Node* node : found) leads_to_[Id(node)] = std::min(leads_to_[Id(node)], found.size());
+  }
+
+  std::vector<int> depth_;        // by node: the operations waited for on the way to it
+  std::vector<size_t> leads_to_;  // by node: how many operations it takes to the first one that is waited for
+};
 
 }  // namespace
 
@@ -219,6 +240,7 @@ std::unique_ptr<Program> Program::Make(const Graph& graph, const Place& place, c
     for (auto& output : slots) operation.outputs.push_back(Output{output.first, std::move(output.second)});
     program->operations_.push_back(std::move(operation));
   }
+  program->hold_times_.emplace(program->operations_.size());
   return program;
 }
 
@@ -331,6 +353,7 @@ void Program::GoOn(Frame* frame, int64_t until_ns) {
     // As on the threads of TensorFlow's own pools: the same bits come out.
     tensorflow::port::ScopedFlushDenormal flush;
     for (Sweep(frame); frame->under_way > 0; Sweep(frame)) {
+      hold_times_->Learn(&frame->held);
       reactor::Reactor* loop = frame->run->loop == nullptr ? nullptr : frame->run->loop();
       if (!frame->arrivals.Await(loop, until_ns, &frame->ended)) return;
       Arrive(frame);
@@ -350,6 +373,9 @@ void Program::Sweep(Frame* frame) {
         Fail(absl::CancelledError("the step was cancelled"), frame);
         break;
       }
+      if (operations_[i].kind == Kind::kInline && StepThread::held() > 0 &&
+          hold_times_->StartsBefore(i, StepThread::held(), &frame->held))
+        StepThread::StartHeld();
       TfStatus status = Do(i, frame);
       if (!status.ok()) Fail(tensorflow::AttachDef(status, *operations_[i].def), frame);
       if (!frame->arrivals.any()) continue;

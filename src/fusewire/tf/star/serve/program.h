@@ -4,13 +4,15 @@
 // operations in a branch that is not taken are dead, and skipped. Not for loops: they are left to TensorFlow's
 // executor. Asynchronous kernels begin as early as they can; what waits for one is passed over until it has ended. If
 // nothing else is left to do, the thread waits, and drives the loop that reads the answers; after a while it leaves the
-// run to the pool, which goes on when the next kernel ends.
+// run to the pool, which goes on when the next kernel ends. Calls that it holds until then are started before it
+// computes on where earlier runs have shown that this takes long.
 // Home: any thread; many runs at once. Owns: its constants; not the kernels. Fails: with the first kernel's status,
 // once all kernels that have begun have ended.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,7 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/star/serve/arrivals.h"
 #include "fusewire/tf/star/serve/writes.h"
 
 namespace fusewire::tf {
@@ -141,6 +144,7 @@ class Program {
   std::vector<Result> rets_;
   bool has_branches_ = false;
   size_t slots_ = 0, waiting_ = 0;
+  std::optional<HoldTimes> hold_times_;                      // once all operations are there
   std::vector<tensorflow::AllocatorAttributes> attributes_;  // of as many inputs or outputs as any kernel has
   Mutex frames_mutex_;
   std::vector<std::unique_ptr<Frame>> frames_ FUSEWIRE_GUARDED_BY(frames_mutex_);  // as many as ran at once

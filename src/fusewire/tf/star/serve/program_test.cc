@@ -389,5 +389,28 @@ TEST(StarProgram, ABranchThatIsNotTakenWaitsForNothing) {
   EXPECT_EQ(bench.Values({Tensor(5.0F), Tensor(false)}), (Floats{5}));
 }
 
+// A run in which 1 call is held before operation 3, and 2 before operation 5: whether they are started there.
+std::vector<bool> StartedBefore(HoldTimes* times, int64_t computing_ns) {
+  HoldTimes::Run run;
+  std::vector<bool> started{times->StartsBefore(3, 1, &run)};
+  EXPECT_FALSE(times->StartsBefore(4, started[0] ? 0 : 1, &run));  // nothing was added
+  started.push_back(times->StartsBefore(5, started[0] ? 1 : 2, &run));
+  const int64_t until_ns = Clock::Real()->NowNs() + computing_ns;
+  while (Clock::Real()->NowNs() < until_ns) {
+  }
+  times->Learn(&run);
+  return started;
+}
+
+TEST(HoldTimes, CallsAreStartedBeforeALongComputationOnceItIsKnown) {
+  HoldTimes times(6);
+  EXPECT_THAT(StartedBefore(&times, 10 * HoldTimes::kLongNs), ElementsAre(false, false));
+  EXPECT_THAT(StartedBefore(&times, 10 * HoldTimes::kLongNs), ElementsAre(true, true));
+  int runs = 0;
+  while (runs < 1000 && StartedBefore(&times, 0)[1]) ++runs;  // what was long becomes short
+  EXPECT_GT(runs, 2);
+  EXPECT_LT(runs, 1000);
+}
+
 }  // namespace
 }  // namespace fusewire::tf
