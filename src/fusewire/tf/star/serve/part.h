@@ -100,7 +100,7 @@ class Part {
   // Whether some kernel keeps state that each session must have for itself.
   static bool NeedsSession(const tensorflow::GraphDef& graph);
 
-  tensorflow::Device* device() const { return device_; }
+  tensorflow::Device* device() const { return program_ == nullptr ? device_ : program_->device(); }
   const PartEnds& ends() const { return ends_; }
   // What may be done with a run whose connection is lost.
   Again again() const { return again_; }

@@ -91,7 +91,9 @@ struct Program::Frame {
   HoldTimes::Run held;
 };
 
-Program::Program(Place place) : place_(std::move(place)) {}
+Program::Program(Place place) : place_(std::move(place)), pooled_(PooledDevice::Of(place_.device)) {
+  if (pooled_ != nullptr) place_.device = pooled_.get();
+}
 Program::~Program() = default;
 
 Program::Kind Program::KindOf(const Node& node, OpKernel* kernel) const {

@@ -25,6 +25,7 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/bridge/tensor_pool.h"
 #include "fusewire/tf/star/serve/arrivals.h"
 #include "fusewire/tf/star/serve/writes.h"
 
@@ -59,6 +60,9 @@ class Program {
   // Null: the graph can't be run as a list.
   static std::unique_ptr<Program> Make(const tensorflow::Graph& graph, const Place& place, const KernelOf& kernel_of);
   ~Program();
+
+  // The device of its kernels: the place's, with the pool's memory.
+  tensorflow::Device* device() const { return place_.device; }
 
   // Calls `done` once, as the last thing; on this thread, unless it was left to another one. `run` lives until then.
   void Run(PartRun* run, std::function<void(const TfStatus&)> done);
@@ -133,6 +137,7 @@ class Program {
   void GiveBack(std::unique_ptr<Frame> frame);
 
   Place place_;
+  std::unique_ptr<PooledDevice> pooled_;  // null: it is no processor
   std::vector<Operation> operations_;
   std::vector<Constant> constants_;
   std::vector<std::vector<size_t>> args_;  // slots of each argument

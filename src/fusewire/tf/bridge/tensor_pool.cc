@@ -1,0 +1,108 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+#include "fusewire/tf/bridge/tensor_pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+#include <utility>
+
+#include <tensorflow/core/platform/mem.h>
+#include "fusewire/base/check.h"
+#include "fusewire/base/sanitizers.h"
+
+namespace fusewire::tf {
+
+namespace {
+
+constexpr size_t kLine = 64;
+constexpr size_t kSmall = 1024, kSmallBits = 10, kSmallSizes = kSmall / kLine;
+constexpr size_t kPerPower = 4;
+// A sanitizer has to see each tensor's end.
+constexpr bool kKeeps = !FUSEWIRE_ADDRESS_SANITIZER && !FUSEWIRE_THREAD_SANITIZER;
+
+}  // namespace
+
+TensorPool* TensorPool::Global() {
+  static auto* pool = new TensorPool;
+  return pool;
+}
+
+size_t TensorPool::SizeNumber(size_t bytes) {
+  if (bytes <= kSmall) return bytes == 0 ? 0 : (bytes - 1) / kLine;
+  if (bytes > kBytesMax) return kSizes;
+  const size_t last = bytes - 1;
+  const auto power = static_cast<size_t>(63 - __builtin_clzll(last));
+  return kSmallSizes + (power - kSmallBits) * kPerPower + (last >> (power - 2)) % kPerPower;
+}
+
+size_t TensorPool::BytesOf(size_t number) {
+  if (number < kSmallSizes) return (number + 1) * kLine;
+  const size_t power = kSmallBits + (number - kSmallSizes) / kPerPower;
+  return (size_t{1} << power) + ((number - kSmallSizes) % kPerPower + 1) * (size_t{1} << (power - 2));
+}
+
+TensorPool::Shard& TensorPool::Mine() {
+  static std::atomic<size_t> threads{0};
+  thread_local const size_t mine = threads.fetch_add(1, std::memory_order_relaxed) % kShards;
+  return shards_[mine];
+}
+
+void* TensorPool::AllocateRaw(size_t alignment, size_t bytes) {
+  const bool may_keep = kKeeps && alignment <= kLine;
+  const size_t number = may_keep ? SizeNumber(bytes) : kSizes;
+  if (number < kSizes) {
+    Shard& shard = Mine();
+    MutexLock lock(shard.mutex);
+    if (Kept* kept = shard.first[number]) {
+      shard.first[number] = kept->next;
+      shard.bytes -= BytesOf(number);
+      return kept;
+    }
+  }
+  // The header has a line of its own, or what comes before an aligned address.
+  const size_t before = std::max(alignment, kLine);
+  const size_t wanted = number < kSizes ? BytesOf(number) : bytes;
+  if (wanted > SIZE_MAX - before) return nullptr;
+  void* begin = tensorflow::port::AlignedMalloc(before + wanted, static_cast<int>(before));
+  if (begin == nullptr) return nullptr;
+  void* at = static_cast<char*>(begin) + before;
+  new (HeaderOf(at)) Header{begin, number};
+  return at;
+}
+
+void TensorPool::DeallocateRaw(void* at) {
+  if (at == nullptr) return;
+  const Header* header = HeaderOf(at);
+  const size_t number = header->number;
+  if (number < kSizes) {
+    Shard& shard = Mine();
+    MutexLock lock(shard.mutex);
+    if (shard.bytes + BytesOf(number) <= kKeptMax) {
+      shard.first[number] = new (at) Kept{shard.first[number]};
+      shard.bytes += BytesOf(number);
+      return;
+    }
+  }
+  tensorflow::port::AlignedFree(header->begin);
+}
+
+size_t TensorPool::kept() {
+  Shard& shard = Mine();
+  MutexLock lock(shard.mutex);
+  return shard.bytes;
+}
+
+std::unique_ptr<PooledDevice> PooledDevice::Of(tensorflow::Device* device) {
+  if (device->device_type() != tensorflow::DEVICE_CPU) return nullptr;
+  return std::unique_ptr<PooledDevice>(new PooledDevice(device));
+}
+
+PooledDevice::PooledDevice(tensorflow::Device* device) : Device(device->env(), device->attributes()), device_(device) {}
+
+tensorflow::Allocator* PooledDevice::GetAllocator(tensorflow::AllocatorAttributes attributes) {
+  // An accelerator reads its memory, or another task does.
+  if (attributes.gpu_compatible() || attributes.nic_compatible()) return device_->GetAllocator(attributes);
+  return TensorPool::Global();
+}
+
+}  // namespace fusewire::tf
