@@ -21,6 +21,7 @@
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/star/cut/cut.h"
 #include "fusewire/tf/star/cut/grouping.h"
+#include "fusewire/tf/star/serve/row_sums.h"
 #include "fusewire/tf/star/serve/values.h"
 
 namespace fusewire::tf {
@@ -198,6 +199,7 @@ TfStatus Part::Build(const tensorflow::RegisterGraphRequest& request) {
 
   TF_RETURN_IF_ERROR(ends_.Read(*graph_, graph.node_size()));
   TF_RETURN_IF_ERROR(Optimize(optimizer_options));
+  FuseRowSums(graph_.get());
   return MakeProgram();
 }
 

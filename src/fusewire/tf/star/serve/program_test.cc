@@ -1,11 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Tests: star/serve/arrivals.cc
+// Tests: star/serve/arrivals.cc, star/serve/row_sums.cc
 #include "fusewire/tf/star/serve/program.h"
 
 #include <chrono>
 #include <future>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include <tensorflow/core/lib/core/threadpool.h>
 #include <tensorflow/core/public/session_options.h>
 #include "fusewire/tf/star/cut/sketch_test.h"
+#include "fusewire/tf/star/serve/row_sums.h"
 
 namespace fusewire::tf {
 namespace {
@@ -387,6 +389,107 @@ TEST(StarProgram, ABranchThatIsNotTakenWaitsForNothing) {
   EXPECT_EQ(bench.Values({Tensor(3.0F), Tensor(false)}), (Floats{3}));
   EXPECT_EQ(bench.Values({Tensor(4.0F), Tensor(true)}), (Floats{4}));
   EXPECT_EQ(bench.Values({Tensor(5.0F), Tensor(false)}), (Floats{5}));
+}
+
+// The sum of a gradient's rows by id as TensorFlow draws it: values, ids -> sums, distinct ids.
+void DrawRowSum(Bench* bench, tensorflow::DataType type, tensorflow::DataType of_ids, bool has_shapes, int length) {
+  const char* at = Sketch::kPs;
+  const auto ints = [&](const std::string& name, std::vector<int32_t> numbers, bool is_scalar = false) {
+    Tensor value(tensorflow::DT_INT32, is_scalar ? tensorflow::TensorShape() : tensorflow::TensorShape({1}));
+    value.flat<int32_t>()(0) = numbers[0];
+    return bench->Constant(name, at, value);
+  };
+  Node *values = bench->Arg(0, type), *ids = bench->Arg(1, of_ids);
+  if (has_shapes) {
+    Node* size = bench->Op("size", "Size", at, {ids});
+    Node* count = bench->Op("count", "ExpandDims", at, {size, ints("dim", {0}, true)});
+    Node* shape = bench->Add(NodeBuilder("shape_of_rows", "ConcatV2")
+                                 .Input(std::vector<Sketch::Out>{count, ints("row", {length})})
+                                 .Input(ints("axis", {0}, true)),
+                             at);
+    values = bench->Op("rows", "Reshape", at, {values, shape});
+    ids = bench->Op("flat", "Reshape", at, {ids, count});
+  }
+  Node* unique = bench->Op("unique", "Unique", at, {ids});
+  Node* whole = bench->Op("shape", "Shape", at, {unique});
+  Node* once = bench->Add(NodeBuilder("once", "StridedSlice")
+                              .Input(whole)
+                              .Input(ints("begin", {0}))
+                              .Input(ints("end", {1}))
+                              .Input(ints("stride", {1}))
+                              .Attr("shrink_axis_mask", 1),
+                          at);
+  Node* sum = bench->Op("sum", "UnsortedSegmentSum", at, {values, Sketch::Out(unique, 1), once});
+  bench->Ret(0, sum);
+  bench->Ret(1, unique);
+}
+
+template <class T, class Id>
+void ExpectEqualSums(bool has_shapes, std::mt19937* random) {
+  const int count = static_cast<int>((*random)() % 100), length = 1 + static_cast<int>((*random)() % 20);
+  const auto type = tensorflow::DataTypeToEnum<T>::value, of_ids = tensorflow::DataTypeToEnum<Id>::value;
+  Tensor values(type,
+                has_shapes ? tensorflow::TensorShape({1, count, length, 1}) : tensorflow::TensorShape({count, length}));
+  Tensor ids(of_ids, has_shapes ? tensorflow::TensorShape({count, 1}) : tensorflow::TensorShape({count}));
+  std::normal_distribution<double> any;
+  for (int64_t i = 0; i < values.NumElements(); ++i)
+    values.flat<T>()(i) = static_cast<T>((i % 7 == 0 ? -0.0 : any(*random)));
+  for (int i = 0; i < count; ++i) ids.flat<Id>()(i) = static_cast<Id>((*random)() % (1 + count / 2)) * -99'999;
+  std::vector<Tensor> results[2];
+  for (bool fuses : {false, true}) {
+    Bench bench;
+    DrawRowSum(&bench, type, of_ids, has_shapes, length);
+    EXPECT_EQ(fuses ? FuseRowSums(&bench.graph) : 0, fuses ? 1 : 0);
+    EXPECT_EQ(bench.Find("sum") == nullptr, fuses);
+    Bench::Started started;
+    bench.Start(&started, {values, ids});
+    const TfStatus status = started.End();
+    ASSERT_TRUE(status.ok()) << status;
+    results[fuses] = started.run.rets;
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    ASSERT_EQ(results[0][i].shape(), results[1][i].shape());
+    EXPECT_EQ(results[0][i].tensor_data(), results[1][i].tensor_data()) << "other bits";
+  }
+}
+
+TEST(RowSums, HaveTheBitsOfTensorFlowsOperations) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 20; ++round) {
+    for (bool has_shapes : {false, true}) {
+      ExpectEqualSums<float, int64_t>(has_shapes, &random);
+      ExpectEqualSums<float, int32_t>(has_shapes, &random);
+      ExpectEqualSums<double, int64_t>(has_shapes, &random);
+    }
+  }
+}
+
+TEST(RowSums, NothingIsLeftOfTheNineOperations) {
+  Bench bench;
+  DrawRowSum(&bench, DT_FLOAT, tensorflow::DT_INT64, true, 4);
+  ASSERT_EQ(FuseRowSums(&bench.graph), 1);
+  std::vector<std::string> left;
+  for (const Node* node : bench.graph.op_nodes()) left.push_back(node->type_string());
+  EXPECT_THAT(left, testing::UnorderedElementsAre("_Arg", "_Arg", "_FusewireSumRows", "_Retval", "_Retval"));
+}
+
+TEST(RowSums, PlacesThatAreUsedElsewhereStay) {
+  Bench bench;
+  DrawRowSum(&bench, DT_FLOAT, tensorflow::DT_INT64, true, 4);
+  bench.Ret(2, Sketch::Out(bench.Find("unique"), 1));
+  EXPECT_EQ(FuseRowSums(&bench.graph), 0);
+}
+
+TEST(RowSums, AGradientThatDoesNotFitItsIdsIsAnError) {
+  Bench bench;
+  DrawRowSum(&bench, DT_FLOAT, tensorflow::DT_INT64, true, 4);
+  ASSERT_EQ(FuseRowSums(&bench.graph), 1);
+  for (int64_t elements : {0, 7, 13, 16}) {
+    Bench::Started started;
+    bench.Start(&started, {Tensor(DT_FLOAT, tensorflow::TensorShape({elements})),
+                           Tensor(tensorflow::DT_INT64, tensorflow::TensorShape({3}))});
+    EXPECT_TRUE(absl::IsInvalidArgument(started.End())) << elements;
+  }
 }
 
 // A run in which 1 call is held before operation 3, and 2 before operation 5: whether they are started there.
