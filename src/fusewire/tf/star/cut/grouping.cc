@@ -2,6 +2,7 @@
 #include "fusewire/tf/star/cut/grouping.h"
 
 #include <algorithm>
+#include <climits>
 #include <initializer_list>
 #include <tuple>
 #include <utility>
@@ -66,6 +67,7 @@ class Grouper {
       LeaveBroken();
     } while (has_changed_);
     if (options_.merge) Merge();
+    Postpone();
     Write(out);
     return TfStatus();
   }
@@ -427,6 +429,65 @@ class Grouper {
         nodes_ = before;
       }
     }
+  }
+
+  // ---- what only a later group of the same place uses is computed there ----
+
+  // Otherwise its results would be kept for it, one by one.
+  void Postpone() {
+    for (auto unit = order_.rbegin(); unit != order_.rend(); ++unit) {
+      if (unit->size() != 1) continue;
+      const int round = LastRound(unit->front());
+      if (round > Of(unit->front()).round && IsCheaperIn(round, unit->front())) Of(unit->front()).round = round;
+    }
+  }
+
+  // The last in which it would be in time, without any effect of its own.
+  int LastRound(const Node* node) const {
+    const Known& known = Of(node);
+    const bool is_pure = !node->op_def().is_stateful() && !node->IsControlFlow() && known.under.inner == 0;
+    if (known.place == kNowhere || known.kind != Kind::kMember || known.may_block || !is_pure) return known.round;
+    for (tensorflow::DataType type : node->output_types()) {
+      if (IsHandle(type)) return known.round;
+    }
+    int last = INT_MAX;
+    for (const Edge* edge : node->out_edges()) {
+      if (!edge->dst()->IsOp()) continue;
+      if (edge->IsControlEdge() || Of(edge->dst()).place != known.place) return known.round;
+      last = std::min(last, Of(edge->dst()).round);
+    }
+    return last == INT_MAX ? known.round : last;
+  }
+
+  // What comes from elsewhere has come only once, and no more values are kept than before.
+  bool IsCheaperIn(int round, const Node* node) const {
+    std::set<int> kept_before;
+    for (const Edge* edge : node->out_edges()) {
+      if (edge->dst()->IsOp()) kept_before.insert(edge->src_output());
+    }
+    size_t kept = 0;
+    for (const Edge* edge : node->in_edges()) {
+      const Node* from = edge->src();
+      if (!from->IsOp() || IsCopied(edge)) continue;
+      if (edge->IsControlEdge()) return false;
+      const bool is_near = Of(from).place == Of(node).place;
+      if (!is_near && IsUsedBefore(round, edge, node)) return false;
+      if (is_near && Of(from).round < round && !IsKept(edge, node)) ++kept;
+    }
+    return kept <= kept_before.size();
+  }
+  bool IsUsedBefore(int round, const Edge* by, const Node* node) const {
+    return std::any_of(by->src()->out_edges().begin(), by->src()->out_edges().end(), [&](const Edge* edge) {
+      return edge->src_output() == by->src_output() && edge->dst()->IsOp() && edge->dst() != node &&
+             Of(edge->dst()).place == Of(node).place && Of(edge->dst()).round < round;
+    });
+  }
+  // Another node takes it in a later round anyway.
+  bool IsKept(const Edge* by, const Node* node) const {
+    return std::any_of(by->src()->out_edges().begin(), by->src()->out_edges().end(), [&](const Edge* edge) {
+      return edge->src_output() == by->src_output() && edge->dst()->IsOp() && edge->dst() != node &&
+             Of(edge->dst()).place == Of(node).place && Of(edge->dst()).round > Of(by->src()).round;
+    });
   }
 
   bool IsAnyBroken() {

@@ -5,6 +5,7 @@
 // round is the first that its inputs allow, even for the worker, odd for a parameter server. All nodes of one device
 // and one round are one group. Every path from one group to another leads to a later round, so the groups never wait
 // for each other in a circle.
+// A node without effects whose results only later groups of its own device use is in the first of these instead.
 // A group is one call, so either all its inputs arrive or none, and its outputs come together. Therefore all nodes of a
 // group stand under the same conditions of the worker (guards), and wait for the same blocking operations. A group may
 // have conditions inside; a tensor that leaves it under such a condition goes through a Switch at home. What is read

@@ -80,6 +80,39 @@ TEST(StarGrouping, WhatIsReadForTheNextStepHasAGroupOfItsOwn) {
   }
 }
 
+// `ids` are looked up; what is made of them is used with the gradient only.
+TEST(StarGrouping, WhatOnlyALaterGroupUsesIsComputedThere) {
+  for (bool merge : {false, true}) {
+    Sketch sketch;
+    Node* ids = sketch.Fed("ids", Sketch::kWorker);
+    Node* flat = sketch.Op("flat", "Neg", Sketch::kPs, {ids});
+    Node* row = sketch.Op("row", "Mul", Sketch::kPs, {flat, sketch.Read("read", sketch.Variable("w", Sketch::kPs))});
+    Node* once = sketch.Op("once", "Square", Sketch::kPs, {flat});
+    Node* count = sketch.Op("count", "Exp", Sketch::kPs, {once});
+    Node* gradient = sketch.Op("gradient", "Neg", Sketch::kWorker, {row});
+    Node* rows = sketch.Op("rows", "Mul", Sketch::kPs, {gradient, count});
+    sketch.Update("update", sketch.Variable("v", Sketch::kPs), sketch.Sum("sum", Sketch::kPs, rows, once));
+    // `flat` is used by the lookup, too; it is what is kept.
+    EXPECT_THAT(WordsOfGroups(sketch.Group(merge)), ElementsAre("0:1:flat,read,row", "0:3:count,once,rows,sum,update"));
+  }
+}
+
+TEST(StarGrouping, WhatCameWithALookupIsNotSentAgainForALaterGroup) {
+  Sketch sketch;
+  Node* ids = sketch.Fed("ids", Sketch::kWorker);
+  Node* read = sketch.Read("read", sketch.Variable("w", Sketch::kPs));
+  Node* row = sketch.Op("row", "Mul", Sketch::kPs, {ids, read});
+  Node* size = sketch.Op("size", "Square", Sketch::kPs, {ids});
+  Node* other = sketch.Op("other", "Square", Sketch::kPs, {sketch.Fed("other_ids", Sketch::kWorker)});
+  Node* both = sketch.Op("both", "Mul", Sketch::kPs, {read, row});  // two values would be kept for it, instead of one
+  Node* gradient = sketch.Op("gradient", "Neg", Sketch::kWorker, {row});
+  Node* more = sketch.Sum("more", Sketch::kPs, gradient, size);
+  sketch.Update("update", sketch.Variable("v", Sketch::kPs), sketch.Sum("sum", Sketch::kPs, more, other));
+  sketch.Update("also", sketch.Variable("u", Sketch::kPs), sketch.Sum("rest", Sketch::kPs, gradient, both));
+  EXPECT_THAT(WordsOfGroups(sketch.Group()),
+              ElementsAre("0:1:both,read,row,size", "0:3:also,more,other,rest,sum,update"));
+}
+
 TEST(StarGrouping, SourcesAreCopiedAndRunInNoGroup) {
   Sketch sketch;
   DrawStep(&sketch, {Sketch::kPs});

@@ -32,7 +32,6 @@ using tensorflow::TensorShape;
 namespace {
 
 constexpr const char* kSum = "_FusewireSumRows";
-constexpr int kOwnShape = -1;  // the rows are those of the values, whose first dimension counts them
 
 bool IsOp(const Node* node, const char* op) { return node->type_string() == op; }
 
@@ -92,11 +91,12 @@ bool Are(const Edge* edge, const std::vector<int64_t>& wanted) {
 // A sum as TensorFlow's optimizers draw it:
 //   Unique(ids) -> ids once, places;  UnsortedSegmentSum(rows, places, Shape(ids once)[0])
 // and in front of it, by the gradient of a lookup:
-//   rows = Reshape(values, Concat([Size(ids)], shape of a row)), ids = Reshape(any, [Size(any)])
+//   rows = Reshape(values, Concat(count of ids, shape of a row))
 struct Sum {
   Node *sum, *unique;
   Edge const *values, *ids;
-  std::vector<int64_t> row{kOwnShape};
+  const Edge* shape;  // the beginning of the rows' shape, which ends with `row`; null: the values have it
+  std::vector<int64_t> row;
 };
 
 // The length of Unique's first output.
@@ -115,31 +115,20 @@ bool IsLengthOf(const Node* unique, const Edge* edge) {
   return whole != nullptr && whole->src() == unique && whole->src_output() == 0;
 }
 
-// [Size(what)]
-bool IsSizeOf(const Edge* what, const Edge* edge) {
-  if (edge == nullptr || !IsOp(edge->src(), "ExpandDims") || !Are(InputOf(edge->src(), 1), {0})) return false;
-  const Edge* size = InputOf(edge->src(), 0);
-  if (size == nullptr || !IsOp(size->src(), "Size")) return false;
-  const Edge* of = InputOf(size->src(), 0);
-  return of != nullptr && of->src() == what->src() && of->src_output() == what->src_output();
-}
-
-// The reshaping in front of the sum need not be done: the fused operation takes any shape.
+// The reshaping in front of the sum need not be done: the fused operation takes the parts of the shape.
 void TakeUnshaped(Sum* sum) {
-  const Node *rows = sum->values->src(), *flat = sum->ids->src();
-  if (!IsOp(rows, "Reshape") || !IsOp(flat, "Reshape") || !HasNoControls(rows) || !HasNoControls(flat)) return;
-  const Edge *values = InputOf(rows, 0), *ids = InputOf(flat, 0);
-  const Edge *shape = InputOf(rows, 1), *length = InputOf(flat, 1);
-  if (values == nullptr || ids == nullptr || shape == nullptr || length == nullptr) return;
+  const Node* rows = sum->values->src();
+  if (!IsOp(rows, "Reshape") || !HasNoControls(rows)) return;
+  const Edge *values = InputOf(rows, 0), *shape = InputOf(rows, 1);
+  if (values == nullptr || shape == nullptr || TypeOf(rows, "Tshape") != DT_INT32) return;
   const Node* concat = shape->src();
-  if (!IsSizeOf(ids, length) || !IsOp(concat, "ConcatV2") || concat->num_inputs() != 3) return;
+  if (!IsOp(concat, "ConcatV2") || concat->num_inputs() != 3 || !HasNoControls(concat)) return;
+  const Edge* begin = InputOf(concat, 0);
   const auto row = NumbersOf(InputOf(concat, 1));
-  if (!IsSizeOf(ids, InputOf(concat, 0)) || !Are(InputOf(concat, 2), {0}) || !row.has_value()) return;
-  for (int64_t length_of_row : *row) {
-    if (length_of_row < 0) return;
-  }
+  if (begin == nullptr || !Are(InputOf(concat, 2), {0}) || !row.has_value()) return;
+  if (std::any_of(row->begin(), row->end(), [](int64_t size) { return size < 0; })) return;
   sum->values = values;
-  sum->ids = ids;
+  sum->shape = begin;
   sum->row = *row;
 }
 
@@ -156,7 +145,7 @@ std::optional<Sum> FindSum(Node* node) {
   const Edge* ids = InputOf(unique, 0);
   if ((of_ids != DT_INT32 && of_ids != DT_INT64) || ids == nullptr || !HasNoControls(unique)) return std::nullopt;
   if (UsersOf(unique, 1).size() != 1 || !IsLengthOf(unique, count)) return std::nullopt;
-  Sum sum{node, unique, values, ids};
+  Sum sum{node, unique, values, ids, nullptr, {}};
   TakeUnshaped(&sum);
   return sum;
 }
@@ -186,9 +175,12 @@ void RemoveUnused(Graph* graph, Node* node) {
 
 bool Fuse(Graph* graph, const Sum& sum) {
   Node* fused = nullptr;
+  std::vector<tensorflow::NodeBuilder::NodeOut> shape;
+  if (sum.shape != nullptr) shape.emplace_back(sum.shape->src(), sum.shape->src_output());
   const TfStatus made = tensorflow::NodeBuilder(absl::StrCat(sum.sum->name(), "/fusewire"), kSum)
                             .Input(sum.values->src(), sum.values->src_output())
                             .Input(sum.ids->src(), sum.ids->src_output())
+                            .Input(shape)
                             .Attr("row", sum.row)
                             .Finalize(graph, &fused);
   if (!made.ok()) return false;
@@ -212,16 +204,15 @@ class SumRowsOp final : public tensorflow::OpKernel {
   void Compute(tensorflow::OpKernelContext* context) override {
     const Tensor &values = context->input(0), &ids = context->input(1);
     const int64_t count = ids.NumElements();
-    TensorShape shape({0});
-    OP_REQUIRES_OK(context, AddRow(values, &shape));
-    int64_t length = 1;
-    for (int i = 1; i < shape.dims(); ++i) length *= shape.dim_size(i);
-    const bool fits =
-        count < INT32_MAX && (count == 0 ? values.NumElements() == 0
-                                         : values.NumElements() / count == length && values.NumElements() % count == 0);
-    OP_REQUIRES(context, fits,
-                absl::InvalidArgumentError(absl::StrCat("a gradient of shape ", values.shape().DebugString(), " for ",
-                                                        count, " ids, whose rows have ", length, " elements")));
+    TensorShape shape;
+    OP_REQUIRES_OK(context, FindShape(context, &shape));
+    OP_REQUIRES(context,
+                ids.dims() == 1 && count < INT32_MAX && shape.dims() > 0 && shape.dim_size(0) == count &&
+                    shape.num_elements() == values.NumElements(),
+                absl::InvalidArgumentError(absl::StrCat("a gradient of shape ", values.shape().DebugString(),
+                                                        ", read as ", shape.DebugString(), ", for ids of shape ",
+                                                        ids.shape().DebugString())));
+    const int64_t length = count == 0 ? 0 : values.NumElements() / count;
     Places places(ids.flat<Id>().data(), static_cast<size_t>(count));
     const auto once = static_cast<int64_t>(places.once.size());
     shape.set_dim(0, once);
@@ -258,11 +249,20 @@ class SumRowsOp final : public tensorflow::OpKernel {
     std::vector<int32_t> of;
   };
 
-  TfStatus AddRow(const Tensor& values, TensorShape* shape) const {
-    const bool is_own = row_.size() == 1 && row_[0] == kOwnShape;
-    if (is_own && values.dims() < 1) return absl::InvalidArgumentError("a gradient without rows");
-    for (int i = 1; is_own && i < values.dims(); ++i) TF_RETURN_IF_ERROR(shape->AddDimWithStatus(values.dim_size(i)));
-    for (size_t i = 0; !is_own && i < row_.size(); ++i) TF_RETURN_IF_ERROR(shape->AddDimWithStatus(row_[i]));
+  TfStatus FindShape(tensorflow::OpKernelContext* context, TensorShape* shape) const {
+    *shape = context->input(0).shape();
+    if (context->num_inputs() == 2) return TfStatus();
+    const auto begin = context->input(2).flat<int32_t>();
+    std::vector<int64_t> sizes(begin.data(), begin.data() + begin.size());
+    sizes.insert(sizes.end(), row_.begin(), row_.end());
+    *shape = TensorShape();
+    int64_t rest = context->input(0).NumElements();
+    const auto unknown = std::find(sizes.begin(), sizes.end(), -1);  // as Reshape takes it
+    for (auto size = sizes.begin(); unknown != sizes.end() && size != sizes.end(); ++size) {
+      if (size != unknown && *size > 0) rest /= *size;
+    }
+    if (unknown != sizes.end()) *unknown = rest;
+    for (int64_t size : sizes) TF_RETURN_IF_ERROR(shape->AddDimWithStatus(size));
     return TfStatus();
   }
 
@@ -292,10 +292,12 @@ FUSEWIRE_SUM_ROWS(double, int64_t);
 REGISTER_OP("_FusewireSumRows")
     .Input("values: T")
     .Input("ids: Tids")
+    .Input("shape: shapes * int32")
     .Output("sums: T")
     .Output("unique: Tids")
     .Attr("T: {float, double}")
     .Attr("Tids: {int32, int64}")
+    .Attr("shapes: int >= 0")
     .Attr("row: list(int)")
     .SetShapeFn(tensorflow::shape_inference::UnknownShape);
 
