@@ -40,7 +40,8 @@ float InputOf(size_t rank, size_t i) { return static_cast<float>(i % 100 + rank)
 // What stands at index i of rank `me`'s result, of `n` ranks whose larger arrays have `count` elements.
 float ResultOf(Collective what, size_t me, size_t n, size_t count, size_t i) {
   const size_t part = count / n;
-  auto sum = [n](size_t at) { return static_cast<float>(n * (at % 100) + n * (n - 1) / 2); };
+  const size_t of_ranks = n * (n - 1) / 2;
+  auto sum = [n, of_ranks](size_t at) { return static_cast<float>(n * (at % 100) + of_ranks); };
   switch (what) {
     case Collective::kAllReduce: return sum(i);
     case Collective::kReduceScatter: return sum(me * part + i);

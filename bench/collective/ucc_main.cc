@@ -190,14 +190,14 @@ class UccGroup final : public Group {
 }  // namespace fusewire::bench
 
 int main(int argc, char** argv) {
-  using namespace fusewire::bench;
-  if (PrintedVersion(argc, argv, std::string("UCC ") + ucc_get_version_string())) return 0;
-  const LoopOptions options = ParseLoopOptions(argc, argv);
-  Meetings* const meetings = Meetings::Make();
-  Board* const board = Board::Make();
-  return ForkRanks(options.ranks, [&](int rank) {
-    UccGroup group(rank, options.ranks, meetings);
-    MeasureCollectives(group, options, "ucc");
+  namespace bench = fusewire::bench;
+  if (bench::PrintedVersion(argc, argv, std::string("UCC ") + ucc_get_version_string())) return 0;
+  const bench::LoopOptions options = bench::ParseLoopOptions(argc, argv);
+  bench::Meetings* const meetings = bench::Meetings::Make();
+  bench::Board* const board = bench::Board::Make();
+  return bench::ForkRanks(options.ranks, [&](int rank) {
+    bench::UccGroup group(rank, options.ranks, meetings);
+    bench::MeasureCollectives(group, options, "ucc");
     board->Leave(options.ranks);
   });
 }
