@@ -84,7 +84,7 @@ def all_figures() -> Iterator[Figure]:
                 f"exchange_{path.name}", program, "step", "ms", True, ours, read, peer, read, "stock gRPC", TARGET_LARGE
             )
         for ranks, size in itertools.product(RANKS, SIZES):
-            read = operator.itemgetter(f"us_{size}")
+            read = operator.itemgetter(f"allreduce_{size}")
             ours = Run(OURS, dataclasses.replace(path, ranks=ranks).text())
             for program, algorithm, name in PEERS:
                 yield Figure(
@@ -163,7 +163,7 @@ def chosen_figures(figures: Sequence[Figure], options: argparse.Namespace) -> li
     ways = {way.program: way for way in collective_suite.PEERS["tcp"]}
     lacks = {name: lack for name in (GLOO, OPENMPI) if (lack := collective_suite.lack_of(ways[name], options))}
     for lack in lacks.values():
-        print(f"{lack} (tools/deps.sh peers bench installs it): this peer is left out", file=sys.stderr)
+        print(f"{lack} (tools/deps.sh peers mpi installs it): this peer is left out", file=sys.stderr)
     return [
         figure
         for figure in figures
@@ -229,7 +229,7 @@ def all_reduce(program: str, case: PathCase, hosts: Sequence[PathHost], options:
     ) as process:
         try:
             said = collective_suite.await_words(process, len(sizes))[0]
-            return collective_suite.sample_of(said, case.ranks, sizes)
+            return collective_suite.sample_of(said, case.ranks, {collective_suite.ALLREDUCE: sizes})
         except BenchError as error:
             raise BenchError(f"{' '.join(command)}: {error}") from error
         finally:

@@ -69,7 +69,7 @@ class Steering(FakePrograms):
     def test_a_sample_has_the_sizes_that_were_asked_for(self):
         options = self.options("--case", "allreduce_1MiB_n2_1ms")
         sample = paths_suite.run_once(Run("collective_group", PathCase(1000, 0.0, 2).text()), options)
-        self.assertEqual(sample, {f"us_{1 << 20}": 7.5})
+        self.assertEqual(sample, {f"allreduce_{1 << 20}": 7.5})
 
     def test_a_path_that_cannot_be_made_is_an_error_with_its_words(self):
         self.script("bench_path", "echo only root may make one >&2; exit 1")

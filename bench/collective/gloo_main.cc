@@ -60,7 +60,9 @@ class GlooGroup final : public Group {
     gloo::BarrierOptions options(control_);
     gloo::barrier(options);
   }
-  void AllReduce(const float* from, float* to, size_t count) override {
+  void Run(const Call& call) override {
+    const auto& [what, from, to, count] = call;
+    if (what != Collective::kAllReduce) Die("only all-reduce is measured with gloo");
     if (sync_) {
       AllReduceFixed(from, to, count);
       return;
@@ -110,7 +112,7 @@ void LiveAsRank(int rank, const LoopOptions& options, const std::string& folder,
   Context control = Connect(rank, options.ranks, folder, "control", device);
   Context data = Connect(rank, options.ranks, folder, "data", device);
   GlooGroup group(sync, alone, std::move(control), std::move(data));
-  MeasureAllReduce(group, options, "gloo");
+  MeasureCollectives(group, options, "gloo");
   board->Leave(options.ranks);
 }
 
@@ -118,6 +120,7 @@ void LiveAsRank(int rank, const LoopOptions& options, const std::string& folder,
 }  // namespace fusewire::bench
 
 int main(int argc, char** argv) {
+  if (fusewire::bench::PrintedVersion(argc, argv, "")) return 0;  // it knows none
   const fusewire::bench::LoopOptions options = fusewire::bench::ParseLoopOptions(argc, argv);
   std::string folder = (std::filesystem::temp_directory_path() / "bench_gloo.XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) fusewire::bench::DieOfErrno("can't create the folder " + folder);

@@ -1,13 +1,14 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Ours: --ranks processes of this program, one endpoint each, over --wire; over shm they share an arena. Every array's
-// all-reduce is a plan that is made once. Ranks are not bound: a reactor that shares a single processor with the
-// waiting threads does not spin.
+// Ours: --ranks processes of this program, one endpoint each, over --wire; over shm they share an arena. Every
+// collective of two arrays is a plan that is made once. Ranks are not bound: a reactor that shares a single processor
+// with the waiting threads does not spin.
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bench/collective/loop.h"
+#include "bench/collective/our_spec.h"
 #include "bench/collective/ranks.h"
 #include "bench/harness/harness.h"
 #include "fusewire/collective/group/group.h"
@@ -20,7 +21,6 @@ namespace {
 
 using collective::CollectiveKind;
 using collective::CollectiveSpec;
-using collective::Op;
 using collective::Pieces;
 using collective::Type;
 
@@ -28,47 +28,29 @@ void Must(const Status& status) {
   if (!status.ok()) Die(status.ToString());
 }
 
-CollectiveSpec SpecOf(CollectiveKind kind, Type type, size_t count) {
-  CollectiveSpec spec;
-  spec.kind = kind;
-  spec.reduction.op = Op::kSum;
-  spec.reduction.type = type;
-  if (kind != CollectiveKind::kBarrier) spec.counts = {count};
-  return spec;
-}
-
 class EndpointGroup final : public Group {
  public:
   explicit EndpointGroup(std::unique_ptr<collective::Group> group) : group_(std::move(group)) {}
   int rank() const override { return group_->rank(); }
   int ranks() const override { return group_->ranks(); }
-  void Barrier() override { Must(group_->Run(SpecOf(CollectiveKind::kBarrier, Type::kF32, 0))); }
-  void AllReduce(const float* from, float* to, size_t count) override {
-    if (plan_ == nullptr || from != from_ || to != to_ || count != count_) Plan(from, to, count);
+  void Barrier() override { Must(group_->Run({})); }
+  void Run(const Call& call) override {
+    if (plan_ == nullptr || call != call_) plan_ = group_->MakePlan(SpecOf(call_ = call, ranks()));
     Must(plan_->Run());
   }
   void Broadcast(uint64_t* number) override {
-    CollectiveSpec spec = SpecOf(CollectiveKind::kBroadcast, Type::kU64, 1);
+    CollectiveSpec spec;
+    spec.kind = CollectiveKind::kBroadcast;
+    spec.reduction.type = Type::kU64;
+    spec.counts = {1};
     spec.to = Pieces(number, sizeof(*number));
     Must(group_->Run(spec));
   }
 
  private:
-  void Plan(const float* from, float* to, size_t count) {
-    CollectiveSpec spec = SpecOf(CollectiveKind::kAllReduce, Type::kF32, count);
-    // Pieces are also used for input, which is only read.
-    spec.from = Pieces(const_cast<float*>(from), count * sizeof(float));
-    spec.to = Pieces(to, count * sizeof(float));
-    plan_ = group_->MakePlan(std::move(spec));
-    from_ = from;
-    to_ = to;
-    count_ = count;
-  }
   std::unique_ptr<collective::Group> group_;
+  Call call_;
   std::unique_ptr<collective::Plan> plan_;
-  const float* from_ = nullptr;
-  float* to_ = nullptr;
-  size_t count_ = 0;
 };
 
 // For all sizes: given as a line of a measured table.
@@ -106,7 +88,7 @@ void LiveAsRank(int rank, const LoopOptions& options, Board* board) {
   auto group = collective::Group::Make(*endpoint.value(), std::move(group_options));
   Must(group.status());
   EndpointGroup measured(std::move(group).value());
-  MeasureAllReduce(measured, options, "fusewire");
+  MeasureCollectives(measured, options, "fusewire");
   board->Leave(options.ranks);
 }
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <sstream>
 
 #include "bench/harness/harness.h"
@@ -16,10 +17,13 @@ namespace {
 
 constexpr int kBatches = 5;
 
-double SecondsOf(Group& group, const float* from, float* to, size_t count, uint64_t rounds) {
+// How the four are called on the command line and in cases.
+constexpr const char* kNames[] = {"allreduce", "allgather", "reducescatter", "alltoall"};
+
+double SecondsOf(Group& group, const Call& call, uint64_t rounds) {
   group.Barrier();
   const Clock::time_point start = Clock::now();
-  for (uint64_t i = 0; i < rounds; ++i) group.AllReduce(from, to, count);
+  for (uint64_t i = 0; i < rounds; ++i) group.Run(call);
   group.Barrier();
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -31,35 +35,60 @@ double CpuSeconds() {
          1e-6 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-void MeasureSize(Group& group, size_t bytes, double seconds, const std::string& variant) {
+float InputOf(size_t rank, size_t i) { return static_cast<float>(i % 100 + rank); }
+
+// What stands at index i of rank `me`'s result, of `n` ranks whose larger arrays have `count` elements.
+float ResultOf(Collective what, size_t me, size_t n, size_t count, size_t i) {
+  const size_t part = count / n;
+  const size_t of_ranks = n * (n - 1) / 2;
+  auto sum = [n, of_ranks](size_t at) { return static_cast<float>(n * (at % 100) + of_ranks); };
+  switch (what) {
+    case Collective::kAllReduce: return sum(i);
+    case Collective::kReduceScatter: return sum(me * part + i);
+    case Collective::kAllGather: return InputOf(i / part, i % part);
+    case Collective::kAllToAll: return InputOf(i / part, me * part + i % part);
+  }
+  Die("no such collective");
+}
+
+void MeasureSize(Group& group, Collective what, size_t bytes, double seconds, const std::string& variant) {
+  const auto n = static_cast<size_t>(group.ranks()), me = static_cast<size_t>(group.rank());
   const size_t count = bytes / sizeof(float);
-  std::vector<float> from(count), to(count);
-  for (size_t i = 0; i < count; ++i) from[i] = static_cast<float>(i % 100 + static_cast<size_t>(group.rank()));
+  const char* name = kNames[static_cast<size_t>(what)];
+  if (what != Collective::kAllReduce && count % n != 0) Die(std::string(name) + ": these bytes have no equal parts");
+  std::vector<float> from(what == Collective::kAllGather ? count / n : count);
+  std::vector<float> to(what == Collective::kReduceScatter ? count / n : count);
+  for (size_t i = 0; i < from.size(); ++i) from[i] = InputOf(me, i);
+  const Call call{what, from.data(), to.data(), count};
   // Doubled until a batch fills its share of the time, as measured by rank 0, which then broadcasts 0.
   uint64_t rounds = 1;
   for (uint64_t next = 1; next != 0;) {
     rounds = next;
-    const double taken = SecondsOf(group, from.data(), to.data(), count, rounds);
+    const double taken = SecondsOf(group, call, rounds);
     next = taken > seconds / kBatches / 2 ? 0 : rounds * 2;
     group.Broadcast(&next);
   }
   std::vector<double> us;
   const double cpu_before = CpuSeconds();
   for (int batch = 0; batch < kBatches; ++batch) {
-    us.push_back(1e6 * SecondsOf(group, from.data(), to.data(), count, rounds) / static_cast<double>(rounds));
+    us.push_back(1e6 * SecondsOf(group, call, rounds) / static_cast<double>(rounds));
   }
   const double cpu_us = 1e6 * (CpuSeconds() - cpu_before) / static_cast<double>(rounds * kBatches);
-  const auto n = static_cast<size_t>(group.ranks());
-  for (size_t i = 0; i < count; ++i) {
-    const size_t sum = n * (i % 100) + n * (n - 1) / 2;
-    if (to[i] != static_cast<float>(sum)) Die("wrong sum at element " + std::to_string(i));
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (to[i] != ResultOf(what, me, n, count, i)) Die(std::string(name) + ": wrong at element " + std::to_string(i));
   }
-  if (group.rank() != 0) return;
+  if (me != 0) return;
   std::sort(us.begin(), us.end());
-  std::printf(
-      "{\"variant\": \"%s\", \"case\": \"allreduce_%zu_n%zu\", \"us\": %.3f, \"us_min\": %.3f, \"cpu_us\": %.3f}\n",
-      variant.c_str(), bytes, n, us[kBatches / 2], us.front(), cpu_us);
+  std::printf("{\"variant\": \"%s\", \"case\": \"%s_%zu_n%zu\", \"us\": %.3f, \"us_min\": %.3f, \"cpu_us\": %.3f}\n",
+              variant.c_str(), name, bytes, n, us[kBatches / 2], us.front(), cpu_us);
   std::fflush(stdout);
+}
+
+Collective CollectiveOf(const std::string& name) {
+  for (size_t i = 0; i < std::size(kNames); ++i) {
+    if (name == kNames[i]) return static_cast<Collective>(i);
+  }
+  Die("--collectives: " + name + " is none of allreduce, allgather, reducescatter, alltoall");
 }
 
 }  // namespace
@@ -87,6 +116,10 @@ LoopOptions ParseLoopOptions(int argc, char** argv) {
       for (std::string size; std::getline(list, size, ',');) {
         options.sizes.push_back(std::strtoull(size.c_str(), nullptr, 10));
       }
+    } else if (name == "--collectives") {
+      options.collectives.clear();
+      std::stringstream list(argv[i + 1]);
+      for (std::string one; std::getline(list, one, ',');) options.collectives.push_back(CollectiveOf(one));
     } else {
       Die("unknown option " + name + ": see bench/README.md");
     }
@@ -97,8 +130,16 @@ LoopOptions ParseLoopOptions(int argc, char** argv) {
   return options;
 }
 
-void MeasureAllReduce(Group& group, const LoopOptions& options, const std::string& variant) {
-  for (const size_t bytes : options.sizes) MeasureSize(group, bytes, options.seconds, variant);
+bool PrintedVersion(int argc, char** argv, const std::string& name) {
+  if (argc != 2 || std::string(argv[1]) != "--version") return false;
+  std::printf("%s\n", name.c_str());
+  return true;
+}
+
+void MeasureCollectives(Group& group, const LoopOptions& options, const std::string& variant) {
+  for (const Collective what : options.collectives) {
+    for (const size_t bytes : options.sizes) MeasureSize(group, what, bytes, options.seconds, variant);
+  }
 }
 
 }  // namespace fusewire::bench

@@ -2,6 +2,7 @@
 // The peer oneCCL on processors, over the MPI in its package, whose mpirun starts it.
 #include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <mpi.h>
@@ -33,8 +34,19 @@ class CclGroup final : public Group {
   int rank() const override { return communicator_.rank(); }
   int ranks() const override { return communicator_.size(); }
   void Barrier() override { ccl::barrier(communicator_).wait(); }
-  void AllReduce(const float* from, float* to, size_t count) override {
-    ccl::allreduce(from, to, count, ccl::reduction::sum, communicator_).wait();
+  void Run(const Call& call) override {
+    const auto& [what, from, to, count] = call;
+    const auto n = static_cast<size_t>(ranks());
+    switch (what) {
+      case Collective::kAllReduce: ccl::allreduce(from, to, count, ccl::reduction::sum, communicator_).wait(); break;
+      case Collective::kAllGather:
+        ccl::allgatherv(from, count / n, to, std::vector<size_t>(n, count / n), communicator_).wait();
+        break;
+      case Collective::kReduceScatter:
+        ccl::reduce_scatter(from, to, count / n, ccl::reduction::sum, communicator_).wait();
+        break;
+      case Collective::kAllToAll: ccl::alltoall(from, to, count / n, communicator_).wait(); break;
+    }
   }
   void Broadcast(uint64_t* number) override { MPI_Bcast(number, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD); }
 
@@ -46,11 +58,15 @@ class CclGroup final : public Group {
 }  // namespace fusewire::bench
 
 int main(int argc, char** argv) {
+  const ccl::library_version version = ccl::get_library_version();
+  const std::string name = "oneCCL " + std::to_string(version.major) + "." + std::to_string(version.minor) + "." +
+                           std::to_string(version.update);
+  if (fusewire::bench::PrintedVersion(argc, argv, name)) return 0;
   ccl::init();
   MPI_Init(&argc, &argv);
   {
     fusewire::bench::CclGroup group;
-    fusewire::bench::MeasureAllReduce(group, fusewire::bench::ParseLoopOptions(argc, argv), "oneccl");
+    fusewire::bench::MeasureCollectives(group, fusewire::bench::ParseLoopOptions(argc, argv), "oneccl");
   }
   MPI_Finalize();
   return 0;

@@ -28,7 +28,7 @@ namespace {
 
 constexpr size_t kGuard = 32;
 constexpr uint64_t kTags = 3;
-constexpr size_t kSizes[] = {0, 1, 200, 2048, 5000, 8193, 40000, 400000};
+constexpr size_t kSizes[] = {0, 1, 200, 2048, 5000, 20000, 32769, 400000};
 constexpr int64_t kSlackNs = 3 * kSecondNs;  // beyond a deadline, for what waits until the network lets go
 
 std::string PatternOf(uint64_t number, size_t size) {
@@ -259,7 +259,7 @@ class Run {
     }
     // A large one that ended well is somewhere.
     for (const auto& [number, send] : sends) {
-      bool large = send->memory.size() - 2 * kGuard > 8192;
+      bool large = send->memory.size() - 2 * kGuard > p2p::Limits().eager_bytes_max;
       if (large && send->status.ok() && died_.count(send->with) == 0)
         Expect(received.count(number) == 1, "a message that ended well, and nobody has");
     }

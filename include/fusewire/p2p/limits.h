@@ -12,7 +12,7 @@ namespace fusewire::p2p {
 
 struct Limits {
   // A message up to this size is sent at once, whether a receive waits for it or not; a larger one is offered first.
-  uint32_t eager_bytes_max = 8 * 1024;
+  uint32_t eager_bytes_max = 32 * 1024;
   // The limit of one peer's unexpected small messages; beyond it small messages are offered too.
   uint64_t unexpected_bytes_max = 256 * 1024;
   // How many offers of one peer may wait for their receives; the others wait at the peer, in order.

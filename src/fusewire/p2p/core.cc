@@ -11,11 +11,14 @@
 namespace fusewire::p2p {
 namespace {
 
-// An eager message is express, so it must fit in any chunk that may be agreed on, and in a copied buffer.
+// An unexpected eager message is copied when its receive comes.
+constexpr uint64_t kEagerBytesMax = 64 * 1024;
+
+// An eager message is express, so it must fit in any chunk that may be agreed on.
 uint64_t EagerBytesMax(const Limits& limits, const pipe::Options& options) {
   uint64_t chunk = options.limits.chunk_bytes_max;
   uint64_t around = wire::kHeaderBytes + wire::kP2pHeadBytesMax + 1024;
-  return std::min<uint64_t>({limits.eager_bytes_max, kCopyBytesMax - 1, chunk > around ? chunk - around : 0});
+  return std::min<uint64_t>({limits.eager_bytes_max, kEagerBytesMax, chunk > around ? chunk - around : 0});
 }
 
 // No frame can carry more credit.

@@ -56,9 +56,9 @@ TEST(Liar, NonsenseCostsThePipe) {
          liar.Send(P2pVerb::kGet, kSome | kP2pMine, 0, {1, 0, 5}, "", 10);
        }},
       {"aux", [](Liar& liar) { liar.Send(P2pVerb::kResult, kSome, 10, {}); }},
-      {"limit 8192",
+      {"limit 32768",
        [](Liar& liar) {
-         liar.Send(P2pVerb::kEager, kSome | kP2pMine, 0, {1, 0}, "", 20000);
+         liar.Send(P2pVerb::kEager, kSome | kP2pMine, 0, {1, 0}, "", 40000);
        }},
       {"offer: body_bytes 100000, where 90000 were offered",
        [](Liar& liar) {

@@ -58,7 +58,7 @@ TEST_P(MemorySizes, ArePutAndGotAndSignalled) {
   EXPECT_TRUE(got == sent);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, MemorySizes, testing::Values(0, 1, 2048, 2049, 8192, 8193, 300000, (1 << 20) - 1001));
+INSTANTIATE_TEST_SUITE_P(All, MemorySizes, testing::Values(0, 1, 2048, 2049, 32768, 32769, 300000, (1 << 20) - 1001));
 
 TEST(Memory, WhatIsNotThereIsAnErrorAndNothingIsWritten) {
   Pair pair;

@@ -27,13 +27,15 @@ uint64_t TotalOf(const std::vector<Segment>& segments) {
   return sum;
 }
 
-// Copies `from` into the segments, one after the other. They must have room for it.
+// Copies `from`, an eager message or what a get brought, into the segments, one after the other. They must have room
+// for it. In pieces that don't count as large: a message that nobody expected has to be copied.
 inline void Scatter(ConstBytes from, const std::vector<Bytes>& segments) {
   FUSEWIRE_DCHECK(from.size <= TotalOf(segments));
   for (const Bytes& segment : segments) {
-    size_t size = std::min(segment.size, from.size);
-    if (size == 0) continue;
-    CopyBytes(segment, from.Sub(0, size));
+    const size_t size = std::min(segment.size, from.size);
+    for (size_t at = 0; at < size; at += kCopyBytesMax / 2) {
+      CopyBytes(segment.From(at), from.Sub(at, std::min(size - at, kCopyBytesMax / 2)));
+    }
     from = from.From(size);
   }
   FUSEWIRE_DCHECK(from.empty());

@@ -158,7 +158,8 @@ void Handover::BeginDriving() {
 
 void Handover::EndDriving() {
   driving_since_ns_.store(kForeverNs, std::memory_order_relaxed);
-  const int64_t now_ns = loop_.home().now_ns;
+  // The loop's own time may be old: a driver that yields looks at the clock only now and then.
+  const int64_t now_ns = home_.clock()->NowNs();
   Lease(now_ns);
   left_ns_.store(now_ns, std::memory_order_relaxed);
   Leave();

@@ -24,8 +24,9 @@ enum class Algorithm : uint8_t {
   kPairwise = 10,          // one partner at a time
   kDissemination = 11,     // a barrier of log2 n rounds
   kTwoLevel = 12,          // among the ranks of each host, and between hosts
+  kHalving = 13,           // log2 n exchanges, each of half of what is left
 };
-constexpr uint8_t kAlgorithms = 13;
+constexpr uint8_t kAlgorithms = 14;
 std::string AlgorithmName(Algorithm algorithm);
 
 // The algorithms of a collective.

@@ -13,34 +13,6 @@ namespace {
 // This many stages may begin before an earlier one has ended: enough to keep the network busy.
 constexpr size_t kWindowStages = 8;
 constexpr uint32_t kNobody = UINT32_MAX;
-// An endpoint sends a message of up to this size eagerly by default. A slightly longer message is cut into several:
-// this is cheaper than a rendezvous, or a message that reports its end. It is not cut between only two ranks, which
-// wait for each other, and whose endpoints send it whole. All ranks must agree on these numbers: a change changes
-// kFingerprintVersion.
-constexpr size_t kAtOnceBytes = 8 * 1024;
-constexpr size_t kCutBytesMax = 2 * kAtOnceBytes;
-constexpr int kCutRanksMin = 3;
-
-// Cuts the messages of a stage in their order, so that the k-th part of a send meets the k-th part of its receive.
-Stage CutMessages(const Stage& stage, size_t element_bytes) {
-  Stage cut;
-  FUSEWIRE_DCHECK(element_bytes > 0);
-  const size_t most = std::max<size_t>(kAtOnceBytes / element_bytes, 1);
-  for (const Step& step : stage) {
-    const bool message = step.what == Step::Do::kSend || step.what == Step::Do::kReceive;
-    const size_t bytes = step.span.count * element_bytes;
-    if (!message || bytes <= kAtOnceBytes || bytes > kCutBytesMax) {
-      cut.push_back(step);
-      continue;
-    }
-    for (size_t done = 0; done < step.span.count; done += most) {
-      cut.push_back(step);
-      cut.back().span.at += done;
-      cut.back().span.count = std::min(most, step.span.count - done);
-    }
-  }
-  return cut;
-}
 
 // The last writer of each stretch of an array, and the readers since then.
 class Traces {
@@ -90,13 +62,10 @@ class Traces {
 CompiledSchedule::CompiledSchedule(const Request& request, Schedule schedule)
     : request_(request), schedule_(std::move(schedule)), receives_from_(static_cast<size_t>(request.ranks), false) {}
 
-Result<CompiledSchedule> CompiledSchedule::Make(const Request& request, size_t element_bytes) {
+Result<CompiledSchedule> CompiledSchedule::Make(const Request& request) {
   Result<Schedule> schedule = Compile(request);
   if (!schedule.ok()) return schedule.status();
   CompiledSchedule compiled(request, std::move(schedule).value());
-  if (request.ranks >= kCutRanksMin) {
-    for (Stage& stage : compiled.schedule_.stages) stage = CutMessages(stage, element_bytes);
-  }
   compiled.Flatten();
   compiled.FindNeeds();
   compiled.ChainMessages();

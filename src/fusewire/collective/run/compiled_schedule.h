@@ -27,7 +27,7 @@ class CompiledSchedule {
     bool opens = false;             // the first message with its peer
   };
 
-  static Result<CompiledSchedule> Make(const Request& request, size_t element_bytes);
+  static Result<CompiledSchedule> Make(const Request& request);
   // Not copied: nodes point to steps.
   CompiledSchedule(CompiledSchedule&&) = default;
   CompiledSchedule& operator=(CompiledSchedule&&) = delete;

@@ -16,7 +16,7 @@
 
 namespace fusewire::collective {
 
-constexpr uint8_t kFingerprintVersion = 3;
+constexpr uint8_t kFingerprintVersion = 4;
 constexpr size_t kFingerprintBytes = 48;
 
 struct Fingerprint {

@@ -62,7 +62,7 @@ size_t RunMemory::At(const Span& span, size_t from, uint8_t** data) const {
 Result<std::unique_ptr<ScheduleRunner>> ScheduleRunner::Make(const Request& request, size_t element_bytes,
                                                              p2p::Endpoint* endpoint,
                                                              const std::vector<p2p::Peer*>& peers, RunnerOwner* owner) {
-  Result<CompiledSchedule> compiled = CompiledSchedule::Make(request, element_bytes);
+  Result<CompiledSchedule> compiled = CompiledSchedule::Make(request);
   if (!compiled.ok()) return compiled.status();
   std::unique_ptr<ScheduleRunner> runner(new ScheduleRunner(std::move(compiled).value(), element_bytes, owner));
   runner->MakeOps(endpoint, peers);

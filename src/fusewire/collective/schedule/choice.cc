@@ -71,6 +71,10 @@ Work WorkOf(CollectiveKind kind, Algorithm algorithm, double n, double segments)
     case CollectiveKind::kAllReduce: return WorkOfAllReduce(algorithm, n, segments);
     case CollectiveKind::kReduceScatter:
       if (algorithm == Algorithm::kRing) return Even(n, n - 1, n - 1, span, span);
+      if (algorithm == Algorithm::kHalving) {
+        const double fold = FoldWays(n), rounds = up - (fold > 0 ? 1 : 0);
+        return Even(n, rounds + fold, rounds + fold / 2, span + fold / 2, span + fold / 2);
+      }
       return Even(n, 1, n - 1, span, span);
     case CollectiveKind::kAllGather:
       if (algorithm == Algorithm::kRing) return Even(n, n - 1, n - 1, span, 0);
@@ -93,7 +97,7 @@ Work WorkOf(CollectiveKind kind, Algorithm algorithm, double n, double segments)
   return {};
 }
 
-// The share of an all-reduce's bytes that is in flight together with more than a cache holds, and is therefore fetched
+// The share of a reduction's bytes that is in flight together with more than a cache holds, and is therefore fetched
 // again in every round. A two-shot has all its blocks in flight at once, a ring one segment.
 double ShareOfLarge(Algorithm algorithm, double n, double size, double segment_bytes) {
   switch (algorithm) {
@@ -103,6 +107,7 @@ double ShareOfLarge(Algorithm algorithm, double n, double size, double segment_b
       for (double span = 0.5; span * n >= 1 && span * size > kCacheBytes; span /= 2) large += span;
       return large / (1 - 1 / n);
     }
+    case Algorithm::kHalving: return size / 2 > kCacheBytes ? 1 : 0;
     default: return size > kCacheBytes ? 1 : 0;
   }
 }
@@ -253,7 +258,7 @@ double EstimateNs(CollectiveKind kind, Algorithm algorithm, int ranks, size_t by
   const double alone = work.ways * cost.way_ns + std::max(0.0, work.messages - work.ways) * cost.message_ns +
                        work.sent * size * cost.byte_ns + work.reduced * size * cost.reduced_byte_ns;
   if (cost.cpus == 0 || cost.cpus >= ranks) return alone;
-  const double large = kind == CollectiveKind::kAllReduce
+  const double large = kind == CollectiveKind::kAllReduce || algorithm == Algorithm::kHalving
                            ? ShareOfLarge(FlatOf(kind, algorithm), n, size, static_cast<double>(segment_bytes))
                            : 0;
   // Half of a message's latency is work of a processor, at one of the two ends.

@@ -75,6 +75,21 @@ TEST(Choice, SmallArraysTakeFewMessagesAndLargeOnesMoveFewBytes) {
   EXPECT_EQ(large.segment_bytes, size_t{1} << 20);
 }
 
+TEST(Choice, AReduceScatterHalvesWhereMessagesAreWorkAndTheCacheHoldsWhatIsUnderWay) {
+  LinkCost cost = Places::NearCost();
+  auto chosen = [&cost](int ranks, size_t bytes, bool reproducible) {
+    return Choose(CollectiveKind::kReduceScatter, ranks, bytes, cost, {}, reproducible).algorithm;
+  };
+  EXPECT_EQ(chosen(8, 1024, false), Algorithm::kDirect) << "each rank has a processor: one latency";
+  cost.cpus = 2;
+  for (const int ranks : {4, 8}) {
+    EXPECT_EQ(chosen(ranks, 1024, false), Algorithm::kHalving);
+    EXPECT_EQ(chosen(ranks, 1 << 20, false), Algorithm::kHalving);
+    EXPECT_EQ(chosen(ranks, 16 << 20, false), Algorithm::kDirect);
+    EXPECT_EQ(chosen(ranks, 1024, true), Algorithm::kDirect);
+  }
+}
+
 TEST(Choice, RanksThatShareHostsUseTwoLevels) {
   const LinkCost cost;
   Places places;

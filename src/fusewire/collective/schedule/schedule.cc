@@ -133,8 +133,8 @@ void CheckStep(const Request& request, const Step& step) {
 
 std::string AlgorithmName(Algorithm algorithm) {
   static constexpr const char* kNames[kAlgorithms] = {
-      "one-shot", "two-shot", "recursive-doubling", "rabenseifner", "ring",          "binomial", "direct",
-      "bruck",    "chain",    "scatter-gather",     "pairwise",     "dissemination", "two-level"};
+      "one-shot", "two-shot", "recursive-doubling", "rabenseifner", "ring",          "binomial",  "direct",
+      "bruck",    "chain",    "scatter-gather",     "pairwise",     "dissemination", "two-level", "halving"};
   const auto number = static_cast<uint8_t>(algorithm);
   return number < kAlgorithms ? kNames[number] : "algorithm " + std::to_string(number);
 }
@@ -145,7 +145,7 @@ std::vector<Algorithm> AlgorithmsOf(CollectiveKind kind) {
     case CollectiveKind::kAllReduce:
       return {Algorithm::kOneShot, Algorithm::kTwoShot,  Algorithm::kRecursiveDoubling, Algorithm::kRabenseifner,
               Algorithm::kRing,    Algorithm::kBinomial, Algorithm::kTwoLevel};
-    case CollectiveKind::kReduceScatter: return {Algorithm::kDirect, Algorithm::kRing};
+    case CollectiveKind::kReduceScatter: return {Algorithm::kDirect, Algorithm::kRing, Algorithm::kHalving};
     case CollectiveKind::kAllGather:
       return {Algorithm::kDirect, Algorithm::kRing, Algorithm::kBruck, Algorithm::kTwoLevel};
     case CollectiveKind::kBroadcast:

@@ -131,6 +131,45 @@ void Rabenseifner(Builder* b) {
   FoldOut(b, fold);
 }
 
+// Rabenseifner's halving, of blocks of given sizes: sums stay in scratch, and what lands lies behind them. In each of
+// the first pairs the odd rank has the blocks of both, and sends the even one its own at the end.
+void HalvingScatter(Builder* b, const Blocks& blocks, Span mine) {
+  const Fold fold(*b);
+  const size_t me = b->me(), total = blocks.CountOf(0, b->n());
+  if (!fold.takes_part) {
+    b->Send(0, me + 1, Input(0, total));
+    return b->Receive(1, me + 1, mine);
+  }
+  const bool has_two = me < 2 * fold.extra;
+  if (has_two) {
+    b->Receive(0, me - 1, Scratch(total, total));
+    b->Reduce(1, Scratch(0, total), {Scratch(total, total), Input(0, total)}, false);
+  }
+  Memory where = has_two ? Memory::kScratch : Memory::kInput;
+  auto span = [&](size_t from, size_t to) {
+    auto start = [&](size_t place) { return blocks.at(place < fold.extra ? 2 * place : place + fold.extra); };
+    return Span{where, start(from), start(to) - start(from)};
+  };
+  size_t from = 0, to = fold.pow2;
+  for (size_t distance = fold.pow2 / 2; distance > 0; distance /= 2) {
+    const size_t middle = from + distance, peer = fold.RankOf(fold.number ^ distance), stage = b->Next();
+    const bool upper = (fold.number & distance) != 0, last = distance == 1;
+    const Span low = span(from, middle), high = span(middle, to);
+    const Span kept = upper ? high : low, landed = Scratch(total, kept.count);
+    b->Send(stage, peer, upper ? low : high);
+    b->Receive(stage, peer, landed);
+    std::vector<Span> sources = {kept, landed};
+    if (peer < me) std::swap(sources[0], sources[1]);
+    b->Reduce(stage + 1, last && !has_two ? mine : Scratch(kept.at, kept.count), std::move(sources), last);
+    where = Memory::kScratch;
+    (upper ? from : to) = middle;
+  }
+  if (!has_two) return;
+  const size_t stage = b->Next();
+  b->Send(stage, me - 1, blocks.Of(Memory::kScratch, me - 1));
+  b->Copy(stage, mine, blocks.Of(Memory::kScratch, me));
+}
+
 // Each block goes round the ring, and each rank adds its own array to it; then the sums go round once more. A segment
 // is reduced while the next one travels: segment k is k stages behind the first.
 void Ring(Builder* b) {
@@ -218,6 +257,7 @@ void BuildReduceScatter(Builder* b) {
   const Span mine = Output(0, blocks.count(me));
   if (b->request().algorithm == Algorithm::kDirect) return ReduceMyBlock(b, blocks, mine);
   if (n == 1) return b->Copy(0, mine, Input(0, blocks.count(0)));
+  if (b->request().algorithm == Algorithm::kHalving) return HalvingScatter(b, blocks, mine);
   // Round the ring; the last block that reaches a rank is its own. A sum stays in one half of scratch while the next
   // block lands in the other half.
   const size_t half = blocks.largest();
