@@ -2,7 +2,6 @@
 #include "fusewire/tf/star/cut/grouping.h"
 
 #include <algorithm>
-#include <climits>
 #include <initializer_list>
 #include <tuple>
 #include <utility>
@@ -13,6 +12,7 @@
 #include <tensorflow/core/util/device_name_utils.h>
 #include "fusewire/base/check.h"
 #include "fusewire/tf/bridge/names.h"
+#include "fusewire/tf/star/cut/postpone.h"
 #include "fusewire/tf/star/cut/straighten.h"
 
 namespace fusewire::tf {
@@ -43,8 +43,9 @@ bool HasAnyOf(const std::string& op, std::initializer_list<const char*> words) {
   return std::any_of(words.begin(), words.end(), [&op](const char* word) { return absl::StrContains(op, word); });
 }
 
-constexpr int kNowhere = -1;   // no place: the worker's, or left to send and receive
-constexpr int kNoChoice = -1;  // for a condition that is a bool
+constexpr int kNowhere = Placed::kNowhere;  // the worker's, or left to send and receive
+constexpr int kNoChoice = -1;               // for a condition that is a bool
+constexpr int kOwn = -1;                    // the output of a condition that is a node of its own
 
 class Grouper {
  public:
@@ -67,7 +68,7 @@ class Grouper {
       LeaveBroken();
     } while (has_changed_);
     if (options_.merge) Merge();
-    Postpone();
+    PostponeNodes();
     Write(out);
     return TfStatus();
   }
@@ -252,7 +253,7 @@ class Grouper {
     FUSEWIRE_DCHECK(edge->src()->IsSwitch());
     const Edge* condition = nullptr;
     if (edge->IsControlEdge()) return 0;  // the Switch itself is not under its condition
-    if (!edge->src()->input_edge(1, &condition).ok()) return Opaque(edge->src());
+    if (!edge->src()->input_edge(1, &condition).ok()) return sets_.Number({Fact(edge->src(), kOwn, 0)});
     const Edge* origin = OriginOf(condition);
     if (IsSwitchOfTwo(*edge->src()))
       return sets_.Number({Fact(origin->src(), origin->src_output(), edge->src_output())});
@@ -286,7 +287,7 @@ class Grouper {
       has_changed_ = true;
       return under;
     }
-    if (!Meet(inputs, &Under::guards, &under.guards)) under.guards = Opaque(merge);
+    if (!Meet(inputs, &Under::guards, &under.guards)) under.guards = sets_.Number({Fact(merge, kOwn, 0)});
     return under;
   }
 
@@ -314,8 +315,6 @@ class Grouper {
     FUSEWIRE_DCHECK(condition_number_.size() == conditions_.size());
     return 2 * added.first->second + branch;
   }
-  // A condition of its own.
-  Facts Opaque(Node* node) { return sets_.Number({Fact(node, -1, 0)}); }
 
   // ---- rounds ----
 
@@ -431,65 +430,6 @@ class Grouper {
     }
   }
 
-  // ---- what only a later group of the same place uses is computed there ----
-
-  // Otherwise its results would be kept for it, one by one.
-  void Postpone() {
-    for (auto unit = order_.rbegin(); unit != order_.rend(); ++unit) {
-      if (unit->size() != 1) continue;
-      const int round = LastRound(unit->front());
-      if (round > Of(unit->front()).round && IsCheaperIn(round, unit->front())) Of(unit->front()).round = round;
-    }
-  }
-
-  // The last in which it would be in time, without any effect of its own.
-  int LastRound(const Node* node) const {
-    const Known& known = Of(node);
-    const bool is_pure = !node->op_def().is_stateful() && !node->IsControlFlow() && known.under.inner == 0;
-    if (known.place == kNowhere || known.kind != Kind::kMember || known.may_block || !is_pure) return known.round;
-    for (tensorflow::DataType type : node->output_types()) {
-      if (IsHandle(type)) return known.round;
-    }
-    int last = INT_MAX;
-    for (const Edge* edge : node->out_edges()) {
-      if (!edge->dst()->IsOp()) continue;
-      if (edge->IsControlEdge() || Of(edge->dst()).place != known.place) return known.round;
-      last = std::min(last, Of(edge->dst()).round);
-    }
-    return last == INT_MAX ? known.round : last;
-  }
-
-  // What comes from elsewhere has come only once, and no more values are kept than before.
-  bool IsCheaperIn(int round, const Node* node) const {
-    std::set<int> kept_before;
-    for (const Edge* edge : node->out_edges()) {
-      if (edge->dst()->IsOp()) kept_before.insert(edge->src_output());
-    }
-    size_t kept = 0;
-    for (const Edge* edge : node->in_edges()) {
-      const Node* from = edge->src();
-      if (!from->IsOp() || IsCopied(edge)) continue;
-      if (edge->IsControlEdge()) return false;
-      const bool is_near = Of(from).place == Of(node).place;
-      if (!is_near && IsUsedBefore(round, edge, node)) return false;
-      if (is_near && Of(from).round < round && !IsKept(edge, node)) ++kept;
-    }
-    return kept <= kept_before.size();
-  }
-  bool IsUsedBefore(int round, const Edge* by, const Node* node) const {
-    return std::any_of(by->src()->out_edges().begin(), by->src()->out_edges().end(), [&](const Edge* edge) {
-      return edge->src_output() == by->src_output() && edge->dst()->IsOp() && edge->dst() != node &&
-             Of(edge->dst()).place == Of(node).place && Of(edge->dst()).round < round;
-    });
-  }
-  // Another node takes it in a later round anyway.
-  bool IsKept(const Edge* by, const Node* node) const {
-    return std::any_of(by->src()->out_edges().begin(), by->src()->out_edges().end(), [&](const Edge* edge) {
-      return edge->src_output() == by->src_output() && edge->dst()->IsOp() && edge->dst() != node &&
-             Of(edge->dst()).place == Of(node).place && Of(edge->dst()).round > Of(by->src()).round;
-    });
-  }
-
   bool IsAnyBroken() {
     for (const Edge* edge : graph_.edges()) {
       if (!edge->src()->IsOp() || !edge->dst()->IsOp()) continue;
@@ -497,6 +437,23 @@ class Grouper {
       if (crosses || IsBroken(edge)) return true;
     }
     return false;
+  }
+
+  void PostponeNodes() {
+    std::vector<Placed> placed(nodes_.size());
+    std::vector<Node*> order;
+    for (const std::vector<Node*>& unit : order_) {
+      for (Node* node : unit) {
+        const Known& known = Of(node);
+        const bool is_alone = unit.size() == 1 && known.kind == Kind::kMember && !known.may_block;
+        const bool makes_handles = std::any_of(node->output_types().begin(), node->output_types().end(), IsHandle);
+        placed[Id(node)] = Placed{known.place, known.round, is_alone && known.under.inner == 0 && !makes_handles};
+        order.push_back(node);
+      }
+    }
+    Postpone(
+        order, [this](const Edge* edge) { return IsCopied(edge); }, &placed);
+    for (const Node* node : order) Of(node).round = placed[Id(node)].round;
   }
 
   void Write(Grouping* out) {

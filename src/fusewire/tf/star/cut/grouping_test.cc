@@ -1,4 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// Tests: star/cut/postpone.cc
 #include "fusewire/tf/star/cut/grouping.h"
 
 #include <algorithm>
