@@ -3,20 +3,20 @@
 // Home: any thread.
 #pragma once
 
-#if defined(__has_feature)
-#define FUSEWIRE_ADDRESS_SANITIZER __has_feature(address_sanitizer)
-#define FUSEWIRE_THREAD_SANITIZER __has_feature(thread_sanitizer)
-#else
+// gcc has a macro for each. A library may have defined clang's __has_feature for it, as one that knows none.
 #if defined(__SANITIZE_ADDRESS__)
 #define FUSEWIRE_ADDRESS_SANITIZER 1
+#elif defined(__clang__)
+#define FUSEWIRE_ADDRESS_SANITIZER __has_feature(address_sanitizer)
 #else
 #define FUSEWIRE_ADDRESS_SANITIZER 0
 #endif
 #if defined(__SANITIZE_THREAD__)
 #define FUSEWIRE_THREAD_SANITIZER 1
+#elif defined(__clang__)
+#define FUSEWIRE_THREAD_SANITIZER __has_feature(thread_sanitizer)
 #else
 #define FUSEWIRE_THREAD_SANITIZER 0
-#endif
 #endif
 
 #if FUSEWIRE_THREAD_SANITIZER

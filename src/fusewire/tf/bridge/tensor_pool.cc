@@ -18,13 +18,22 @@ constexpr size_t kLine = 64;
 constexpr size_t kSmall = 1024, kSmallBits = 10, kSmallSizes = kSmall / kLine;
 constexpr size_t kPerPower = 4;
 // A sanitizer has to see each tensor's end.
-constexpr bool kKeeps = !FUSEWIRE_ADDRESS_SANITIZER && !FUSEWIRE_THREAD_SANITIZER;
+constexpr bool kKeeps = !kSanitized;
 
 }  // namespace
 
 TensorPool* TensorPool::Global() {
   static auto* pool = new TensorPool;
   return pool;
+}
+
+TensorPool::~TensorPool() {
+  for (Shard& shard : shards_) {
+    MutexLock lock(shard.mutex);
+    for (Kept* kept : shard.first) {
+      while (kept != nullptr) tensorflow::port::AlignedFree(HeaderOf(std::exchange(kept, kept->next))->begin);
+    }
+  }
 }
 
 size_t TensorPool::SizeNumber(size_t bytes) {

@@ -25,6 +25,9 @@ class TensorPool final : public tensorflow::Allocator {
   static constexpr size_t kKeptMax = 4 << 20, kShards = 8;
 
   static TensorPool* Global();
+  TensorPool() = default;
+  ~TensorPool() override;
+  TensorPool(const TensorPool&) = delete;
 
   std::string Name() override { return "fusewire"; }
   void* AllocateRaw(size_t alignment, size_t bytes) override;
