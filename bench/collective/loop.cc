@@ -37,7 +37,7 @@ double CpuSeconds() {
 
 float InputOf(size_t rank, size_t i) { return static_cast<float>(i % 100 + rank); }
 
-// What stands at index i of rank `me`'s result, of `n` ranks whose larger arrays have `count` elements.
+// The right value of element i of rank `me`'s result, among `n` ranks; their larger arrays have `count` elements.
 float ResultOf(Collective what, size_t me, size_t n, size_t count, size_t i) {
   const size_t part = count / n;
   const size_t of_ranks = n * (n - 1) / 2;
@@ -88,7 +88,7 @@ Collective CollectiveOf(const std::string& name) {
   for (size_t i = 0; i < std::size(kNames); ++i) {
     if (name == kNames[i]) return static_cast<Collective>(i);
   }
-  Die("--collectives: " + name + " is none of allreduce, allgather, reducescatter, alltoall");
+  Die("unknown collective " + name + "; --collectives takes allreduce, allgather, reducescatter and alltoall");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "fusewire/observe/recorder.h"
 
 #include "fusewire/base/clock.h"
+#include "fusewire/base/thread_number.h"
 
 namespace fusewire::observe {
 namespace {
@@ -10,11 +11,7 @@ namespace {
 constexpr int kTriesMax = 32;
 constexpr int kEndShift = 32;
 
-size_t RingOfThread() {
-  static std::atomic<size_t> threads{0};
-  thread_local const size_t ring = threads.fetch_add(1, std::memory_order_relaxed) % Recorder::kRings;
-  return ring;
-}
+size_t RingOfThread() { return ThreadNumber() % Recorder::kRings; }
 
 }  // namespace
 

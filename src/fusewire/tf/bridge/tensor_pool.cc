@@ -2,13 +2,12 @@
 #include "fusewire/tf/bridge/tensor_pool.h"
 
 #include <algorithm>
-#include <atomic>
 #include <new>
 #include <utility>
 
 #include <tensorflow/core/platform/mem.h>
-#include "fusewire/base/check.h"
 #include "fusewire/base/sanitizers.h"
+#include "fusewire/base/thread_number.h"
 
 namespace fusewire::tf {
 
@@ -50,11 +49,7 @@ size_t TensorPool::BytesOf(size_t number) {
   return (size_t{1} << power) + ((number - kSmallSizes) % kPerPower + 1) * (size_t{1} << (power - 2));
 }
 
-TensorPool::Shard& TensorPool::Mine() {
-  static std::atomic<size_t> threads{0};
-  thread_local const size_t mine = threads.fetch_add(1, std::memory_order_relaxed) % kShards;
-  return shards_[mine];
-}
+TensorPool::Shard& TensorPool::Mine() { return shards_[ThreadNumber() % kShards]; }
 
 void* TensorPool::AllocateRaw(size_t alignment, size_t bytes) {
   const bool may_keep = kKeeps && alignment <= kLine;
@@ -68,7 +63,7 @@ void* TensorPool::AllocateRaw(size_t alignment, size_t bytes) {
       return kept;
     }
   }
-  // The header has a line of its own, or what comes before an aligned address.
+  // In front of the tensor: a cache line, or as many bytes as keep the tensor aligned.
   const size_t before = std::max(alignment, kLine);
   const size_t wanted = number < kSizes ? BytesOf(number) : bytes;
   if (wanted > SIZE_MAX - before) return nullptr;

@@ -20,6 +20,7 @@
 #include <tensorflow/core/public/session_options.h>
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/names.h"
+#include "fusewire/tf/bridge/nodes.h"
 #include "fusewire/tf/fuse/passes.h"
 
 namespace fusewire::tf {
@@ -68,11 +69,6 @@ bool Crosses(const Edge& edge) {
          TaskOf(*edge.src()) != TaskOf(*edge.dst());
 }
 
-const Edge* InputOf(const Node& node, int index) {
-  const Edge* edge = nullptr;
-  return node.input_edge(index, &edge).ok() ? edge : nullptr;
-}
-
 // The variable whose handle, reference or value this is; null: none.
 const Node* VariableOf(const Node* node) {
   static const auto* ways = new Types{"Identity", "ReadVariableOp", "RefIdentity", "Snapshot"};
@@ -86,13 +82,7 @@ const Node* VariableOf(const Node* node) {
 }
 
 // Whether it is a constant, the number 0.
-bool IsZero(const Edge* edge) {
-  tensorflow::Tensor value;
-  if (edge == nullptr || !tensorflow::GetNodeAttr(edge->src()->attrs(), "value", &value).ok()) return false;
-  if (value.NumElements() != 1) return false;
-  if (value.dtype() == tensorflow::DT_INT32) return value.flat<int32_t>()(0) == 0;
-  return value.dtype() == tensorflow::DT_INT64 && value.flat<int64_t>()(0) == 0;
-}
+bool IsZero(const Edge* edge) { return NumbersOf(edge) == std::vector<int64_t>{0}; }
 
 // What the edges that leave a lookup carry; behind it, operations that pass a tensor on, where it stands.
 class Rows {

@@ -8,12 +8,13 @@
 // A node without effects whose results only later groups of its own device use is in the first of these instead.
 // A group is one call, so either all its inputs arrive or none, and its outputs come together. Therefore all nodes of a
 // group stand under the same conditions of the worker (guards), and wait for the same blocking operations. A group may
-// have conditions inside; a tensor that leaves it under such a condition goes through a Switch at home. What is read
-// for the next step (kAheadAttribute) has groups of its own, as it need not wait for what this step computes. Sources
-// (variables, tables, constants: nodes without inputs) are not computed but named: each group has its own copy. A
-// function is one node on one device: it may block if one of its operations may. Left to send and receive: loops,
-// functions that have operations elsewhere, and nodes that take a reference or a handle from another group. Home: any
-// thread. Owns: nothing of the graph. Fails: never; a graph that can't be grouped has no groups.
+// have conditions inside; a tensor that leaves it under such a condition goes through a Switch at home.
+// What is read for the next step (kAheadAttribute) has groups of its own: it need not wait for what this one computes.
+// Sources (variables, tables, constants: nodes without inputs) are not computed but named: each group has its own copy.
+// A function is one node on one device: it may block if one of its operations may.
+// Left to send and receive: loops, functions that have operations elsewhere, and nodes that take a reference or a
+// handle from another group. Home: any thread. Owns: nothing of the graph. Fails: never; a graph that can't be grouped
+// has no groups.
 #pragma once
 
 #include <functional>

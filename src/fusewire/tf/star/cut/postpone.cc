@@ -39,7 +39,7 @@ class Postponer {
     return last == INT_MAX ? placed.round : last;
   }
 
-  // What comes from elsewhere comes only once, and no more values are kept than before.
+  // No tensor is sent twice, and no more values are kept than before.
   bool IsCheaperIn(int round, const Node* node) const {
     std::set<int> kept_before;
     for (const Edge* edge : node->out_edges()) {

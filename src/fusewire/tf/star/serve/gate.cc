@@ -3,13 +3,11 @@
 
 #include <utility>
 
+#include "fusewire/base/thread_number.h"
+
 namespace fusewire::tf {
 
-Gate::Cell& Gate::Here() {
-  static std::atomic<size_t> threads{0};
-  thread_local const size_t own = threads.fetch_add(1, std::memory_order_relaxed);
-  return cells_[own % cells_.size()];
-}
+Gate::Cell& Gate::Here() { return cells_[ThreadNumber() % cells_.size()]; }
 
 // Zero, once it is closed: nobody is inside. Who leaves may do so in another cell than it has entered, so a sum that is
 // read before all of that is seen is too large, never too small: all that have entered were counted before it closed.

@@ -15,6 +15,7 @@
 #include <tensorflow/core/graph/algorithm.h>
 #include <tensorflow/core/graph/node_builder.h>
 #include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/bridge/nodes.h"
 
 namespace fusewire::tf {
 
@@ -40,11 +41,6 @@ DataType TypeOf(const Node* node, const char* attribute) {
   return tensorflow::GetNodeAttr(node->attrs(), attribute, &type).ok() ? type : tensorflow::DT_INVALID;
 }
 
-const Edge* InputOf(const Node* node, int index) {
-  const Edge* edge = nullptr;
-  return node->input_edge(index, &edge).ok() ? edge : nullptr;
-}
-
 // Nothing else in the graph waits for it, and it waits for its inputs alone.
 bool HasNoControls(const Node* node) {
   for (const Edge* edge : node->in_edges()) {
@@ -65,28 +61,7 @@ std::vector<const Edge*> UsersOf(const Node* node, int output) {
   return users;
 }
 
-// A constant list of whole numbers, or a single one.
-std::optional<std::vector<int64_t>> NumbersOf(const Edge* edge) {
-  Tensor value;
-  if (edge == nullptr || !edge->src()->IsConstant()) return std::nullopt;
-  if (!tensorflow::GetNodeAttr(edge->src()->attrs(), "value", &value).ok() || value.dims() > 1) return std::nullopt;
-  std::vector<int64_t> numbers;
-  for (int64_t i = 0; i < value.NumElements(); ++i) {
-    if (value.dtype() == DT_INT32) {
-      numbers.push_back(value.flat<int32_t>()(i));
-    } else if (value.dtype() == DT_INT64) {
-      numbers.push_back(value.flat<int64_t>()(i));
-    } else {
-      return std::nullopt;
-    }
-  }
-  return numbers;
-}
-
-bool Are(const Edge* edge, const std::vector<int64_t>& wanted) {
-  const auto numbers = NumbersOf(edge);
-  return numbers.has_value() && *numbers == wanted;
-}
+bool Are(const Edge* edge, const std::vector<int64_t>& wanted) { return NumbersOf(edge) == wanted; }
 
 // A sum as TensorFlow's optimizers draw it:
 //   Unique(ids) -> ids once, places;  UnsortedSegmentSum(rows, places, Shape(ids once)[0])
@@ -108,10 +83,10 @@ bool IsLengthOf(const Node* unique, const Edge* edge) {
     const int wanted = std::string(mask) == "shrink_axis_mask" ? 1 : 0;
     if (!tensorflow::GetNodeAttr(slice->attrs(), mask, &bits).ok() || bits != wanted) return false;
   }
-  if (!Are(InputOf(slice, 1), {0}) || !Are(InputOf(slice, 2), {1}) || !Are(InputOf(slice, 3), {1})) return false;
-  const Edge* shape = InputOf(slice, 0);
+  if (!Are(InputOf(*slice, 1), {0}) || !Are(InputOf(*slice, 2), {1}) || !Are(InputOf(*slice, 3), {1})) return false;
+  const Edge* shape = InputOf(*slice, 0);
   if (shape == nullptr || !IsOp(shape->src(), "Shape") || !HasNoControls(shape->src())) return false;
-  const Edge* whole = InputOf(shape->src(), 0);
+  const Edge* whole = InputOf(*shape->src(), 0);
   return whole != nullptr && whole->src() == unique && whole->src_output() == 0;
 }
 
@@ -119,13 +94,13 @@ bool IsLengthOf(const Node* unique, const Edge* edge) {
 void TakeUnshaped(Sum* sum) {
   const Node* rows = sum->values->src();
   if (!IsOp(rows, "Reshape") || !HasNoControls(rows)) return;
-  const Edge *values = InputOf(rows, 0), *shape = InputOf(rows, 1);
+  const Edge *values = InputOf(*rows, 0), *shape = InputOf(*rows, 1);
   if (values == nullptr || shape == nullptr || TypeOf(rows, "Tshape") != DT_INT32) return;
   const Node* concat = shape->src();
   if (!IsOp(concat, "ConcatV2") || concat->num_inputs() != 3 || !HasNoControls(concat)) return;
-  const Edge* begin = InputOf(concat, 0);
-  const auto row = NumbersOf(InputOf(concat, 1));
-  if (begin == nullptr || !Are(InputOf(concat, 2), {0}) || !row.has_value()) return;
+  const Edge* begin = InputOf(*concat, 0);
+  const auto row = NumbersOf(InputOf(*concat, 1));
+  if (begin == nullptr || !Are(InputOf(*concat, 2), {0}) || !row.has_value()) return;
   if (std::any_of(row->begin(), row->end(), [](int64_t size) { return size < 0; })) return;
   sum->values = values;
   sum->shape = begin;
@@ -135,14 +110,14 @@ void TakeUnshaped(Sum* sum) {
 std::optional<Sum> FindSum(Node* node) {
   if (!IsOp(node, "UnsortedSegmentSum") || !HasNoControls(node)) return std::nullopt;
   const DataType type = TypeOf(node, "T");
-  const Edge *values = InputOf(node, 0), *places = InputOf(node, 1), *count = InputOf(node, 2);
+  const Edge *values = InputOf(*node, 0), *places = InputOf(*node, 1), *count = InputOf(*node, 2);
   if ((type != DT_FLOAT && type != DT_DOUBLE) || values == nullptr || places == nullptr || count == nullptr)
     return std::nullopt;
   Node* unique = places->src();
   if (!IsOp(unique, "Unique") || places->src_output() != 1 || TypeOf(unique, "out_idx") != DT_INT32)
     return std::nullopt;
   const DataType of_ids = TypeOf(unique, "T");
-  const Edge* ids = InputOf(unique, 0);
+  const Edge* ids = InputOf(*unique, 0);
   if ((of_ids != DT_INT32 && of_ids != DT_INT64) || ids == nullptr || !HasNoControls(unique)) return std::nullopt;
   if (UsersOf(unique, 1).size() != 1 || !IsLengthOf(unique, count)) return std::nullopt;
   Sum sum{node, unique, values, ids, nullptr, {}};
