@@ -185,7 +185,7 @@ def shrink(round: Round, planted: str) -> Round:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, help="this one only")
-    parser.add_argument("--seeds", metavar="FIRST:LAST", help="a range of seeds; default: those of today")
+    parser.add_argument("--seeds", metavar="FIRST:LAST", help="a range of seeds; default: those of CI's turn")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     options = parser.parse_args()
     planted = os.environ.get("TEST_PLANT", "")  # a kind that is reported to differ, to test this program

@@ -172,7 +172,7 @@ class Run:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, help="only this seed; prints its program")
-    parser.add_argument("--seeds", metavar="FIRST:LAST", help="a range of seeds; default: those of today")
+    parser.add_argument("--seeds", metavar="FIRST:LAST", help="a range of seeds; default: those of CI's turn")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--batch", type=int, default=BATCH, help="number of seeds that one process runs")
     parser.add_argument("--reactors", type=int, help="number of reactors of every task; default: 1, 2 and 4 in turn")

@@ -1,7 +1,6 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Runs programs as every task of a real local cluster, once over each protocol, and compares their output."""
 
-import datetime
 import json
 import os
 import pathlib
@@ -71,9 +70,9 @@ ports = free_ports(4)
 
 
 def reactors_of(test: str) -> dict[str, str]:
-    """The number of reactors of a test's tasks: 1, 2 or 4, changing daily; TEST_REACTORS overrides it."""
-    day = datetime.datetime.now(datetime.UTC).toordinal()
-    count = os.environ.get("TEST_REACTORS") or str((1, 2, 4)[(zlib.crc32(test.encode()) + day) % 3])
+    """The number of reactors of a test's tasks: 1, 2 or 4, by its name and CI's turn; TEST_REACTORS overrides it."""
+    turn = int(os.environ.get("CI_TURN") or 0)
+    count = os.environ.get("TEST_REACTORS") or str((1, 2, 4)[(zlib.crc32(test.encode()) + turn) % 3])
     print(f"again with as many reactors: TEST_REACTORS={count}")
     return {"FUSEWIRE_PS_REACTORS": count, "FUSEWIRE_WORKER_REACTORS": count}
 
@@ -130,7 +129,7 @@ class Tasks:
     ) -> None:
         self._folder = folder
         self._program = folder / "program.py"
-        self._program.write_text(PROLOGUE + textwrap.dedent(program), encoding="utf-8")
+        self._program.write_text(program, encoding="utf-8")
         addresses = free_addresses(2 + workers)
         self._cluster = {"ps": addresses[:2], "worker": addresses[2:]}
         self._environment = {**os.environ, "TEST_PROTOCOL": protocol, "CUDA_VISIBLE_DEVICES": "", **environment}
@@ -217,9 +216,11 @@ def tasks(tmp_path, request):
     """tasks(program, protocol, workers=1, NAME=value...) -> Tasks: two parameter servers and workers, not started."""
     made: list[Tasks] = []
 
-    def make(program: str, protocol: str, workers: int = 1, **environment: str) -> Tasks:
+    def make(program: str, protocol: str, workers: int = 1, before_server: str = "", **environment: str) -> Tasks:
         given = {**reactors_of(request.node.name), **environment}
-        made.append(Tasks(tmp_path, program, protocol, workers, given))
+        head, mark, tail = PROLOGUE.partition("server = ")
+        text = head + before_server + mark + tail + textwrap.dedent(program)
+        made.append(Tasks(tmp_path, text, protocol, workers, given))
         return made[-1]
 
     yield make

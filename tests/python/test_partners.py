@@ -6,6 +6,7 @@ import pathlib
 import re
 import shutil
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -14,6 +15,9 @@ import warm
 from cluster import PROLOGUE
 from conftest import ROOT, Done, clean_environment, run_to_end
 from processes import free_addresses
+from test_returns import EVERY_S, follow, kill, training  # noqa: F401  (a fixture)
+
+from fusewire.inspect import inquiry
 
 EXAMPLE = ROOT / "examples/dynamic_embedding"
 PROTOCOLS = ("grpc", "grpc++", "star_server", "star_server_lite")
@@ -101,6 +105,58 @@ def test_dynamic_tables_learn_the_same_over_every_protocol(train, tmp_path):
         np.testing.assert_allclose(results[protocol][0], losses, rtol=1e-5, err_msg=protocol)
         assert results[protocol][1] == quality, protocol
     assert int(quality[2]) > 200
+
+
+# Adds one to the vectors of some keys in each step, and reads the sum of all: each step must find what all before it
+# have added, or as much less as a killed server has lost.
+COUNT = """
+tables = de.get_variable("rows", dim=4, devices=[f"/job:ps/task:{each}/CPU:0" for each in range(2)], initializer=0.0)
+some, every = tf1.placeholder(tf.int64, [None]), tf.range(200, dtype=tf.int64)
+with tf.device("/job:ps/task:0"):
+    step = tf1.get_variable("step", [], tf.int64, tf1.zeros_initializer(), use_resource=True)
+with tf.device(WORKER):
+    add = tables.upsert(some, tables.lookup(some) + 1.0)
+    with tf.control_dependencies([add, tf1.assign_add(step, 1)]):
+        found = tf.reduce_sum(tables.lookup(every), 1) / 4.0
+last, made, ended = np.zeros(200), 0, []
+with tf1.Session(server.target) as session:
+    session.run(tf1.global_variables_initializer())
+    say("TRAINS")
+    while not os.path.exists("enough"):
+        keys = np.random.RandomState(made).randint(0, 200, 30)
+        now = session.run(found, {some: np.unique(keys)})
+        wanted = last + np.isin(np.arange(200), keys)
+        assert (now <= wanted).all(), (now, wanted)
+        for ps in range(2):
+            if (now < wanted)[ps::2].any():
+                say("LOST", ps, (wanted - now).sum(), 0)
+        last, made = now, made + 1
+        if made % 50 == 0:
+            say("STEP", time.time())
+say("DONE")
+done()
+"""
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("protocol", PROTOCOLS[2:])
+def test_servers_with_dynamic_tables_come_back_and_move(training, partners, tmp_path, protocol):  # noqa: F811
+    addons = f"sys.path.append({str(partners)!r})\nfrom tensorflow_recommenders_addons import dynamic_embedding as de\n"
+    secret = "a secret of the tests with partners"
+    cluster, servers, worker = training(protocol, COUNT, before_server=addons, FUSEWIRE_SECRET=secret)
+    assert follow(cluster, worker) == []
+    for task, to in ((1, 0), (0, 1), (1, 1), (0, 0)):
+        said = inquiry.give_order(cluster.address("ps", to), f"move ps:{task} 5000", secret)
+        assert f"ps:{task} is served" in said
+        assert follow(cluster, worker) == []
+    for index in (0, 1):
+        time.sleep(3 * EVERY_S)
+        kill(servers[index])
+        servers[index] = cluster.start("ps", index)
+        assert {int(ps) for _, ps, *_ in follow(cluster, worker)} <= {index}
+        assert "it goes on with" in (tmp_path / f"ps-{index}.err").read_text()
+    (tmp_path / "enough").touch()
+    cluster.read_until(worker, "DONE", 60)
 
 
 @pytest.mark.once

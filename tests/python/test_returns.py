@@ -60,10 +60,11 @@ done()
 def training(tasks, tmp_path):
     """training(protocol) -> cluster, its two servers and its worker, which trains until "enough" is there."""
 
-    def start(protocol, program=TRAIN, **settings):
+    def start(protocol, program=TRAIN, before_server="", **settings):
         cluster = tasks(
             program,
             protocol,
+            before_server=before_server,
             **{
                 "FUSEWIRE_SNAPSHOTS": str(tmp_path / "snapshots"),
                 "FUSEWIRE_SNAPSHOT_EVERY": str(EVERY_S),

@@ -270,9 +270,11 @@ TEST(Holdings, WhatCannotBeCopiedIsNamed) {
     AddNode(&graph, op, "node", "sync_token_q");
     EXPECT_EQ(FindHoldings(graph).obstacle, std::string("the ") + op + " sync_token_q");
   }
-  tensorflow::GraphDef graph, on_gpu, of_function;
+  tensorflow::GraphDef graph, dense, on_gpu, of_function;
   AddNode(&graph, "MutableHashTableV2", "table");
   EXPECT_EQ(FindHoldings(graph).obstacle, "the MutableHashTableV2 table");  // it is its session's
+  AddNode(&dense, "MutableDenseHashTableV2", "node", "rows");
+  EXPECT_EQ(FindHoldings(dense).obstacle, "the MutableDenseHashTableV2 rows");  // nobody knows its empty key
   AddNode(&on_gpu, "VarHandleOp", "node", "rows")->set_device("/job:ps/replica:0/task:0/device:GPU:0");
   EXPECT_EQ(FindHoldings(on_gpu).obstacle, "the VarHandleOp rows on GPU:0");
   NodeDef* call = of_function.mutable_library()->add_function()->add_node_def();

@@ -559,10 +559,12 @@ bool OnlyReads(const Node& node) {
       // Variables and tables are made by their first use, and found by all others.
       "Variable", "VariableV2", "VarHandleOp", "HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2",
       "MutableHashTableOfTensors", "MutableHashTableOfTensorsV2", "MutableDenseHashTable", "MutableDenseHashTableV2",
+      "TFRA>CuckooHashTableOfTensors",
       // Their content.
       "ReadVariableOp", "_ReadVariablesOp", "VarIsInitializedOp", "IsVariableInitialized", "VariableShape",
       "ResourceGather", "ResourceGatherNd", "LookupTableFind", "LookupTableFindV2", "LookupTableSize",
-      "LookupTableSizeV2", "LookupTableExport", "LookupTableExportV2",
+      "LookupTableSizeV2", "LookupTableExport", "LookupTableExportV2", "TFRA>CuckooHashTableFind",
+      "TFRA>CuckooHashTableFindWithExists", "TFRA>CuckooHashTableSize", "TFRA>CuckooHashTableExport",
       // The state of these is a message.
       "Assert", "Print", "PrintV2"};
   const std::string& op = node.type_string();
