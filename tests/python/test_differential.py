@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The short forms of tests/differential, with the seeds of CI's turn; they must find, and shrink, a planted difference."""
+"""The short forms of tests/differential, with seeds of CI's turn; they must find, and shrink, a planted difference."""
 
 import sys
 
