@@ -55,6 +55,9 @@ class Client {
 
   // Any thread. Connects now, without a call; for warming up.
   void Connect();
+  // Any thread. Nobody is to be reached there any more: calls that wait for a connection end with `why`, and so do all
+  // that are started later. A call that was sent ends by its answer, or with the connection.
+  void GiveUp(Status why);
   // Any thread but a home. Ends every call with kCancelled, says goodbye; later calls end at once. Who starts calls
   // again in their OnDone stops at kCancelled: Close waits for that.
   void Close();

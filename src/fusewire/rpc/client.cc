@@ -84,6 +84,11 @@ void Client::Connect() {
   home().Post([core] { core->Connect(); });
 }
 
+void Client::GiveUp(Status why) {
+  ClientCore* core = core_.get();
+  home().Post([core, why = std::move(why)] { core->GiveUp(why); });
+}
+
 void Client::Close() {
   FUSEWIRE_CHECK(!home().AtHome());
   home().Run([this] { core_->Close(); });
@@ -147,8 +152,8 @@ void ClientCore::Begin(Call* call) {
     return;
   }
   call->id_.store(id, std::memory_order_seq_cst);
-  if (closed_) {
-    EndSoon(call, Status::Cancelled("the client is closed"));
+  if (!over_.ok()) {
+    EndSoon(call, over_);
   } else if (call->cancel_wanted_.load(std::memory_order_seq_cst)) {
     EndSoon(call, Status::Cancelled("the caller cancelled it before it was sent"));
   } else if (call->timeout_ns <= 0) {
@@ -289,7 +294,7 @@ void ClientCore::SendWaiting() {
 
 void ClientCore::OnDown(Status why, bool was_up) {
   last_failure_ = why;
-  if (!closed_ && options_.on_down) options_.on_down(why, was_up);
+  if (over_.ok() && options_.on_down) options_.on_down(why, was_up);
   // An OnDone may start new calls, which wait for the next connection; end only the calls that were sent.
   std::vector<uint64_t> ended;
   // Waiting for the peer does not help if it refuses us, or if this process has no descriptor left.
@@ -325,9 +330,16 @@ void ClientCore::GiveUpWaiting() {
   }
 }
 
+void ClientCore::GiveUp(const Status& why) {
+  FUSEWIRE_AT_HOME(home_);
+  if (!over_.ok()) return;
+  over_ = why;
+  while (Call* call = waiting_.front()) End(call, why);
+}
+
 void ClientCore::Close() {
   FUSEWIRE_AT_HOME(home_);
-  closed_ = true;
+  over_ = Status::Cancelled("the client is closed");
   for (uint64_t id : calls_.Names()) {
     Call* call = calls_.Find(id);
     if (call == nullptr) continue;

@@ -32,8 +32,9 @@ class ClientCore final : private pipe::LinkHandler {
   void OnDeadline(Call* call);
   void OnCancelWanted(uint64_t id);
   void Connect() {
-    if (!closed_) link_.Want();
+    if (over_.ok()) link_.Want();
   }
+  void GiveUp(const Status& why);
   void Close();
   // From Begin to the return of OnDone.
   reactor::Drain& under_way() { return under_way_; }
@@ -62,7 +63,7 @@ class ClientCore final : private pipe::LinkHandler {
   reactor::Drain under_way_;
   List<Call> waiting_;  // for the link, oldest first
   Status last_failure_;
-  bool closed_ = false;
+  Status over_;  // how calls end from now on; ok: they are made
   reactor::Timer patience_;
   const std::string peer_address_;
   std::string peer_;  // for messages, at home

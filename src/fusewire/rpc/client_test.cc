@@ -772,6 +772,32 @@ TEST(Client, AClosedClientStaysClosed) {
   EXPECT_EQ(world.client->Snapshot().connects, 0u);
 }
 
+TEST(Client, OneThatHasGivenUpMakesNoMoreCalls) {
+  WorldOptions options;
+  options.client_pipe.backoff_ns_min = options.client_pipe.backoff_ns_max = 2 * kSecondNs;
+  options.client.patience_ns = 60 * kSecondNs;
+  RpcWorld world(std::move(options));
+  ProbeCall held(kHold), waiting(kEcho), late(kEcho);
+  world.client->Start(&held);
+  ASSERT_TRUE(world.RunUntil([&] { return world.held.size() == 1; }));
+  world.client->GiveUp(Status::Unavailable("it is elsewhere"));
+  ASSERT_TRUE(world.Ask(&late, kMillisecondNs));
+  EXPECT_EQ(late.status.cause(), "it is elsewhere");
+  EXPECT_EQ(held.dones, 0);  // it was sent
+  world.KillServer(transport::LoopbackDeath::kReset);
+  ASSERT_TRUE(world.Finish(held));
+  EXPECT_EQ(held.status.code(), Code::kUnavailable);
+  // One that waits for a connection does not wait any longer.
+  Client nowhere(*world.client_task, {"nowhere", 1}, {});
+  nowhere.Start(&waiting);
+  world.world.RunFor(10 * kMillisecondNs);
+  EXPECT_EQ(waiting.dones, 0);
+  nowhere.GiveUp(Status::Unavailable("it is elsewhere"));
+  nowhere.GiveUp(Status::Unavailable("again"));
+  ASSERT_TRUE(world.Finish(waiting));
+  EXPECT_EQ(waiting.status.cause(), "it is elsewhere");
+}
+
 TEST(Client, ADestroyedClientEndsItsCallsFirst) {
   RpcWorld world;
   ProbeCall waiting(kEcho), held(kHold);

@@ -358,6 +358,11 @@ void Channel::OnDown(const Status& why, bool was_up) {
   if (was_up && options_.on_lost != nullptr) options_.on_lost();
 }
 
+void Channel::Supersede() {
+  losses_.is_superseded.store(true, std::memory_order_release);
+  client_.GiveUp(Status::Unavailable("another process has its task"));
+}
+
 void Channel::ReportStatus(const Status& status) {
   if (IsLost(status)) alive_.store(false, std::memory_order_relaxed);
 }

@@ -133,14 +133,15 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   const transport::Address& address() const { return options_.address; }
   // Any thread. False while a call over it, or its idle connection, is lost: get another channel.
   bool alive() const { return alive_.load(std::memory_order_relaxed); }
-  // Any thread may read all, and write is_superseded: another process has the task, and calls are not made again over
-  // this channel, even if its peer lives.
+  // Any thread may read all.
   struct Losses {
     std::atomic<uint64_t> count{0};             // of connections that were lost or not made
     std::atomic<int64_t> recovers_until_ns{0};  // calls are made again until then, by the last sign of life
     std::atomic<bool> is_superseded{false};
   };
-  Losses& losses() const { return losses_; }
+  const Losses& losses() const { return losses_; }
+  // Any thread. Another process has the task: calls are not made again over this channel, even if its peer lives.
+  void Supersede();
   bool recovers() const { return options_.recovery_ns > 0; }
   const Options& options() const { return options_; }
   int64_t NowNs() const { return home_.clock()->NowNs(); }
@@ -189,7 +190,7 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   const std::string own_task_;  // "worker:0"
   // Before the client, which writes them.
   std::atomic<bool> alive_{true};
-  mutable Losses losses_;
+  Losses losses_;
   rpc::Client client_;
   reactor::Reactor& home_;
   Mailbox entrance_;                    // receives on their way home

@@ -408,10 +408,12 @@ void Peer::Answered(const SidePtr& side, const TfStatus& status, bool has_plugin
                 words.incarnation != last_.incarnation;
   }
   if (!is_return) return Settle(status, has_plugin, words, nullptr);
+  ChannelPtr lost;
   {
     MutexLock lock(mutex_);
-    if (ChannelPtr lost = lost_.lock()) lost->losses().is_superseded.store(true, std::memory_order_release);
+    lost = lost_.lock();
   }
+  if (lost != nullptr) lost->Supersede();
   ChannelPtr channel = MakeChannel(words);
   retelling_->Say(words.epoch != 0 ? OverWire(channel) : OverGrpc(side),
                   [peer = shared_from_this(), side, words, channel, deadline_ns](const TfStatus& told) {
