@@ -182,14 +182,22 @@ void Peer::ForgetSessions() {
   retelling_->Clear();
 }
 
-// Off the reactor: it may send over gRPC.
+// Off the reactor: it may send over gRPC. Without a session, whoever calls next looks for it; what is under way must not
+// dial the old place again.
 void Peer::LookFor() {
   SidePtr side;
+  ChannelPtr lost;
   {
     MutexLock lock(mutex_);
-    if (sides_.empty()) return;
-    side = sides_.begin()->second;
+    if (!sides_.empty()) {
+      side = sides_.begin()->second;
+    } else if (state_ == State::kChannel && !channel_->alive()) {
+      lost = channel_;
+    }
   }
+  PortWords elsewhere;
+  if (lost != nullptr && IsFoundElsewhere(&elsewhere)) lost->Supersede();
+  if (side == nullptr) return;
   tensorflow::Env::Default()->SchedClosure(
       [peer = shared_from_this(), side] { peer->Find(side, [](const TfStatus&, const ChannelPtr&) {}); });
 }

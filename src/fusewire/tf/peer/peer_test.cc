@@ -567,6 +567,19 @@ TEST_F(SuccessorTest, OneThatOthersHaveFoundIsToldOverTheWire) {
   EXPECT_TRUE(grpc_.asked.empty());
 }
 
+// A server that keeps values for another one has no session there: nobody looks for the task until the next call.
+TEST_F(SuccessorTest, WithoutASessionCallsUnderWayEndOnceTheTaskIsElsewhere) {
+  peer_->DropSession("one");
+  lost_->options().on_lost();
+  EXPECT_FALSE(lost_->losses().is_superseded);
+  known_->Learn(Taken(server_.address().ToString(), 2));
+  lost_->options().on_lost();
+  EXPECT_TRUE(lost_->losses().is_superseded);
+  EXPECT_EQ(lost_->client().Ask(kGetStatus, ConstBytes(), Buffers(), 10 * kSecondNs).status.cause(),
+            "another process has its task");
+  EXPECT_TRUE(grpc_.awaiting.empty());
+}
+
 TEST_F(SuccessorTest, OneThatIsNotWhereOthersSaidIsLookedForUntilItIsFound) {
   Routing routing;
   known_->Learn(Taken("127.0.0.1:1", 2));  // nobody listens there
