@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+# Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+"""Measures what README.md and docs/performance.md say, and writes their tables, sentences and chart.
+
+  make figures                                        every suite, one after the other
+  make figures FIGURES="--suite ps"                   one suite; may be repeated
+  make figures FIGURES="--suite ps --case swarm_8"    one case: the records of the others stay
+  make figures FIGURES="--from bench/figures"         measures nothing: writes the tables from the records there
+  make figures FIGURES=--check                        fails if the tables are not those of bench/figures
+
+The records are kept in bench/figures. A table is written between <!-- figures: NAME --> and <!-- /figures -->.
+"""
+
+import argparse
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+import kept
+import machine
+import tables
+import words
+from kept import Measurement
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "demo" / "training"))
+
+import report
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+KEPT = ROOT / "bench" / "figures"
+OUT = ROOT / "build" / "figures"
+PICTURE = pathlib.Path("docs/pictures/demo.svg")
+PAGES = (pathlib.Path("README.md"), pathlib.Path("docs/performance.md"))
+BLOCK = re.compile(r"(<!-- figures: (\S+) -->\n).*?(<!-- /figures -->)", re.DOTALL)
+MARKS = re.compile(r"<!-- (?:figures: \S+|/figures) -->")
+
+# What a run of `make figures` measures: the arguments of tools/bench.sh SUITE, or of the demo. The largest swarm is one
+# round, as its start takes most of the time.
+PS_CASES = ("wdl26_1x1", "wdl26_2x2", "dense64_1x1", "swarm_8")
+PLANS: dict[str, list[list[str]]] = {
+    "demo": [["--rounds", "3"]],
+    "core": [["--rounds", "5"]],
+    "p2p": [["--rounds", "3"]],
+    "collective": [["--rounds", "3", "--seconds", "0.1"]],
+    "ps": [
+        *([f"--case={case}", "--rounds=3", "--seconds=3"] for case in PS_CASES),
+        ["--case=swarm_200", "--rounds=1", "--seconds=3"],
+    ],
+    "mwms": [["--rounds", "3", "--seconds", "3"]],
+    "scale": [["--rounds", "1", "--seconds", "4"]],
+    "paths": [["--rounds", "3", "--seconds", "1"]],
+}
+
+# Below the line about the machine, the table of a suite.
+SUITES: dict[str, Callable[[Sequence[Measurement]], str]] = {
+    "core": tables.core,
+    "p2p": tables.p2p,
+    "collective": tables.collective,
+    "ps": tables.ps,
+    "mwms": tables.mwms,
+    "scale": tables.scale,
+    "paths": tables.paths,
+}
+Kept = Mapping[str, Sequence[Measurement]]
+
+
+class FiguresError(Exception):
+    """The tables can't be written, or are not those of the records; the text says why and what to do."""
+
+
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--suite", action="append", choices=sorted(PLANS), help="only this one; may be repeated")
+    parser.add_argument("--rounds", type=int, help="in place of each suite's own number")
+    parser.add_argument("--seconds", type=float, help="measured time of one run, in place of each suite's own")
+    parser.add_argument("--case", action="append", metavar="NAME", help="only this case of the suite; may be repeated")
+    parser.add_argument("--from", dest="source", type=pathlib.Path, metavar="FOLDER", help="measure nothing")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the tables would change")
+    options = parser.parse_args(arguments)
+    if options.case and len(options.suite or []) != 1:
+        parser.error("--case needs one --suite")
+    return options
+
+
+# ---- measuring ----
+
+
+def plans_of(suite: str, options: argparse.Namespace) -> list[list[str]]:
+    more = [f"--rounds={options.rounds}"] if options.rounds else []
+    if options.seconds and suite != "demo":
+        more.append(f"--seconds={options.seconds}")
+    if options.case:
+        cases = [f"--case={case}" for case in options.case]
+        rest = [word for word in PLANS[suite][0] if not word.startswith("--case")]
+        return [[*rest, *cases, *more]]
+    return [[*plan, *more] for plan in PLANS[suite]]
+
+
+def measure(suite: str, options: argparse.Namespace) -> None:
+    for plan in plans_of(suite, options):
+        shutil.rmtree(OUT, ignore_errors=True)
+        OUT.mkdir(parents=True)
+        command = ["tools/bench.sh", suite, "--out", str(OUT)]
+        if suite == "demo":
+            command = ["tools/demo.sh", "training", "--records", str(OUT)]
+        print(f"figures: {' '.join([*command, *plan])}", flush=True)
+        done = subprocess.run([*command, *plan], cwd=ROOT, check=False)
+        if done.returncode != 0:
+            raise FiguresError(f"{suite}: exit {done.returncode}; the records of before stay")
+        kept.keep(KEPT, suite, kept.measured(OUT, suite))
+
+
+# ---- writing ----
+
+
+def load(folder: pathlib.Path) -> dict[str, list[Measurement]]:
+    return {suite: found for suite in PLANS if (found := kept.load(folder, suite))}
+
+
+def suite_block(suite: str, measurements: Sequence[Measurement]) -> str:
+    line = machine.line_of([one.machine for one in measurements])
+    parts = [line, "", SUITES[suite](measurements).strip()]
+    if left_out := tables.left_out_words(measurements):
+        parts += ["", *(f"- {line}" for line in left_out)]
+    return "\n".join(parts)
+
+
+def blocks_of(records: Kept) -> dict[str, str]:
+    """What stands between the markers of each name."""
+    blocks = {suite: suite_block(suite, records[suite]) for suite in SUITES if suite in records}
+    return blocks | words.blocks_of(records)
+
+
+def page_with(text: str, blocks: Mapping[str, str], page: pathlib.Path) -> str:
+    """The page with its blocks written anew."""
+    marks = MARKS.findall(text)
+    if marks[::2] != [f"<!-- figures: {name} -->" for _, name, _ in BLOCK.findall(text)] or len(marks) % 2:
+        raise FiguresError(f"{page}: a marker is not closed, or was not opened")
+    for _, name, _ in BLOCK.findall(text):
+        if name not in blocks:
+            known = ", ".join(sorted(blocks))
+            raise FiguresError(f"{page}: there are no records for <!-- figures: {name} -->, only for {known}")
+    return BLOCK.sub(lambda found: f"{found[1]}{blocks[found[2]]}\n{found[3]}", text)
+
+
+def pages_of(root: pathlib.Path, records: Kept) -> dict[pathlib.Path, str]:
+    """The files that the records are written in: their names, and their text as it should be."""
+    blocks = blocks_of(records)
+    texts = {page: (root / page).read_text(encoding="utf-8") for page in PAGES}
+    used = {name for text in texts.values() for _, name, _ in BLOCK.findall(text)}
+    if unused := sorted(set(blocks) - used):
+        raise FiguresError(f"no page has <!-- figures: {unused[0]} -->: add it to one of {', '.join(map(str, PAGES))}")
+    pages = {page: page_with(text, blocks, page) for page, text in texts.items()}
+    if "demo" in records:
+        pages[PICTURE] = report.chart_of(records["demo"][-1].machine, records["demo"][-1].records)
+    return pages
+
+
+def changed(root: pathlib.Path, records: Kept) -> dict[pathlib.Path, str]:
+    pages = pages_of(root, records)
+    return {
+        page: text
+        for page, text in pages.items()
+        if not (root / page).exists() or (root / page).read_text(encoding="utf-8") != text
+    }
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parse_arguments(arguments)
+    try:
+        if not options.check and options.source is None:
+            for suite in options.suite or PLANS:
+                measure(suite, options)
+        pages = changed(ROOT, load(options.source or KEPT))
+        if options.check and pages:
+            raise FiguresError(
+                f"not as the records say: {', '.join(map(str, pages))}; make figures FIGURES='--from bench/figures'"
+            )
+    except (FiguresError, OSError) as error:
+        print(f"figures: {error}", file=sys.stderr)
+        return 1
+    for page, text in pages.items():
+        (ROOT / page).write_text(text, encoding="utf-8")
+        print(f"figures: wrote {page}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
