@@ -4,7 +4,8 @@
 
   make figures                                        every suite, one after the other
   make figures FIGURES="--suite ps"                   one suite; may be repeated
-  make figures FIGURES="--suite ps --case swarm_8"    one case: the records of the others stay
+  make figures FIGURES="--suite ps --part 2"          one part of its plan: the records of the others stay
+  make figures FIGURES="--suite ps --case swarm_8"    one case, likewise
   make figures FIGURES="--from bench/figures"         measures nothing: writes the tables from the records there
   make figures FIGURES=--check                        fails if the tables are not those of bench/figures
 
@@ -19,11 +20,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
+import collective_suite
 import kept
 import machine
+import mwms_suite
+import paths_suite
 import tables
 import words
 from kept import Measurement
+from records import Figure
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "demo" / "training"))
 
@@ -36,22 +41,32 @@ PICTURE = pathlib.Path("docs/pictures/demo.svg")
 PAGES = (pathlib.Path("README.md"), pathlib.Path("docs/performance.md"))
 BLOCK = re.compile(r"(<!-- figures: (\S+) -->\n).*?(<!-- /figures -->)", re.DOTALL)
 MARKS = re.compile(r"<!-- (?:figures: \S+|/figures) -->")
-
-# What a run of `make figures` measures: the arguments of tools/bench.sh SUITE, or of the demo. The largest swarm is one
-# round, as its start takes most of the time.
 PS_CASES = ("wdl26_1x1", "wdl26_2x2", "dense64_1x1", "swarm_8")
+
+
+def cases_that_end(figures: Sequence[Figure], ends: str) -> list[str]:
+    return [f"--case={case}" for case in dict.fromkeys(one.case for one in figures) if re.search(f"(?:{ends})$", case)]
+
+
+# What a run of `make figures` measures: parts of a few minutes each, the arguments of tools/bench.sh SUITE or of the
+# demo. The largest swarm has one round, as its start takes most of the time.
 PLANS: dict[str, list[list[str]]] = {
-    "demo": [["--rounds", "3"]],
-    "core": [["--rounds", "5"]],
-    "p2p": [["--rounds", "3"]],
-    "collective": [["--rounds", "3", "--seconds", "0.1"]],
+    "demo": [["--rounds=3"]],
+    "core": [["--rounds=5"]],
+    "p2p": [["--rounds=3"]],
+    "collective": [
+        [*cases_that_end(collective_suite.FIGURES, f"_n{ranks}"), "--rounds=3", "--seconds=0.1"] for ranks in (2, 4, 8)
+    ],
     "ps": [
         *([f"--case={case}", "--rounds=3", "--seconds=3"] for case in PS_CASES),
         ["--case=swarm_200", "--rounds=1", "--seconds=3"],
     ],
-    "mwms": [["--rounds", "3", "--seconds", "3"]],
-    "scale": [["--rounds", "1", "--seconds", "4"]],
-    "paths": [["--rounds", "3", "--seconds", "1"]],
+    "mwms": [[*cases_that_end(mwms_suite.FIGURES, f"_n{workers}"), "--rounds=3", "--seconds=3"] for workers in (2, 4)],
+    "scale": [["--rounds=1", "--seconds=4"]],
+    "paths": [
+        [*cases_that_end(paths_suite.FIGURES, cases), "--rounds=3", "--seconds=1"]
+        for cases in ("exchange_.*", "lookups_.*", "_n2_.*", "_n4_.*")
+    ],
 }
 
 # Below the line about the machine, the table of a suite.
@@ -77,11 +92,14 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="in place of each suite's own number")
     parser.add_argument("--seconds", type=float, help="measured time of one run, in place of each suite's own")
     parser.add_argument("--case", action="append", metavar="NAME", help="only this case of the suite; may be repeated")
+    parser.add_argument("--part", type=int, metavar="N", help="only the Nth part of the suite's plan")
     parser.add_argument("--from", dest="source", type=pathlib.Path, metavar="FOLDER", help="measure nothing")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if the tables would change")
     options = parser.parse_args(arguments)
-    if options.case and len(options.suite or []) != 1:
-        parser.error("--case needs one --suite")
+    if (options.case or options.part) and len(options.suite or []) != 1:
+        parser.error("--case and --part need one --suite")
+    if options.part and not 1 <= options.part <= len(PLANS[options.suite[0]]):
+        parser.error(f"--part: {options.suite[0]} has parts 1 to {len(PLANS[options.suite[0]])}")
     return options
 
 
@@ -96,7 +114,8 @@ def plans_of(suite: str, options: argparse.Namespace) -> list[list[str]]:
         cases = [f"--case={case}" for case in options.case]
         rest = [word for word in PLANS[suite][0] if not word.startswith("--case")]
         return [[*rest, *cases, *more]]
-    return [[*plan, *more] for plan in PLANS[suite]]
+    parts = PLANS[suite] if options.part is None else [PLANS[suite][options.part - 1]]
+    return [[*part, *more] for part in parts]
 
 
 def measure(suite: str, options: argparse.Namespace) -> None:

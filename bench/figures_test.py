@@ -14,6 +14,7 @@ import figures
 import kept
 import machine
 import tables
+import words
 from kept import Measurement
 from records import Record
 
@@ -72,8 +73,8 @@ class Machine(unittest.TestCase):
         self.assertEqual(
             machine.line_of([MACHINE, MACHINE | {"date": "2026-02-03", "runs": 1, "load_average_before": 0.5}]),
             "2026-02-01 to 2026-02-03; 2 processors (A chip, a virtual machine); L2 1 MiB each; L3 32 MiB shared by 2; "
-            "23.5 GiB of memory; Linux 6.1; TensorFlow 2.15.1; 1 to 3 rounds of 2 s; before it a load of 0.2 to 0.5 and "
-            "the processors 2% busy; 0.1% of their time taken by the host meanwhile.",
+            "23.5 GiB of memory; Linux 6.1; TensorFlow 2.15.1; 1 to 3 rounds of 2 s; before it a load of 0.2 to 0.5 "
+            "and the processors 2% busy; 0.1% of their time taken by the host meanwhile.",
         )
 
     def test_caches_are_counted_by_who_shares_them(self):
@@ -141,9 +142,9 @@ class Tables(unittest.TestCase):
         self.assertEqual(tables.ratio_words(record(ratio=1.5, target=None)), "1.50")
 
     def test_programs_of_ours_are_columns_and_missed_targets_are_counted(self):
-        text = tables.ps([measurement(record("x", variant="grpc++"), record("x", variant="star_server", ratio=1.0))])
-        self.assertIn("| case | metric | beside | grpc++ | star_server | target |", text)
-        self.assertIn("| `x` | steps/s | stock gRPC: 236 ± 3 % | 1,431 ± 4 % (6.06) | 1,431 ± 4 % (**1.00**) | 2 |", text)
+        text = tables.ps([measurement(record("x", variant="grpc++"), record("x", variant="lite", ratio=1.0))])
+        self.assertIn("| case | metric | beside | grpc++ | lite | target |", text)
+        self.assertIn("| `x` | steps/s | stock gRPC: 236 ± 3 % | 1,431 ± 4 % (6.06) | 1,431 ± 4 % (**1.00**) |", text)
         self.assertTrue(text.endswith("1 of 2 targets are missed."))
 
     def test_a_peer_that_is_missing_leaves_its_cells_empty_with_the_reason(self):
@@ -162,11 +163,30 @@ class Tables(unittest.TestCase):
         self.assertIn("Best peers: U UCC 1.9.0.", text)
 
 
-class Pages(unittest.TestCase):
-    BLOCKS = {"ps": "new", "note": "words"}
+class Words(unittest.TestCase):
+    def test_sentences_have_the_range_of_the_records(self):
+        cases = (("wdl26_1x1", 2.0), ("wdl26_2x2", 3.62), ("dense64_1x1", 1.5), ("swarm_200", 11.1))
+        records = [
+            record(case, variant=variant, metric=metric, ratio=ratio)
+            for case, ratio in cases
+            for variant in ("grpc++", "star_server")
+            for metric in ("steps_per_s", "cpu_ms_per_step")
+        ]
+        text = words.blocks_of({"ps": [measurement(*records)]})["expect"]
+        self.assertIn("`grpc++` makes 2.00 to 3.62 times as many steps as stock gRPC, with 28 to 50 % of", text)
+        self.assertIn("**with 200 workers**: 11.1 and 11.1 times.", text)
+        self.assertIn("one large dense tensor**: 1.50 and 1.50 times.", text)
 
+    def test_without_records_of_a_case_there_is_no_sentence_about_it(self):
+        records = [record("wdl26_1x1", variant=name) for name in ("grpc++", "star_server")]
+        records += [one | {"metric": "cpu_ms_per_step"} for one in records]
+        self.assertNotIn("200 workers", words.blocks_of({"ps": [measurement(*records)]})["expect"])
+        self.assertNotIn("expect", words.blocks_of({}))
+
+
+class Pages(unittest.TestCase):
     def page(self, text: str) -> str:
-        return figures.page_with(text, self.BLOCKS, pathlib.Path("page.md"))
+        return figures.page_with(text, {"ps": "new", "note": "words"}, pathlib.Path("page.md"))
 
     def test_a_block_is_written_anew_and_the_rest_stays(self):
         text = "a\n<!-- figures: ps -->\nold\n<!-- /figures -->\nb\n"

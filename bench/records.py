@@ -56,8 +56,11 @@ def ratio_of(ours: float, peer: float, less_is_better: bool) -> float:
 
 
 def spread_of(values: Sequence[float]) -> float:
-    """Half the distance between the smallest and the largest value, relative to the median."""
-    return (max(values) - min(values)) / 2 / statistics.median(values)
+    """The distance between the quartiles, relative to the median; 0 for a single value."""
+    if len(values) < 2:
+        return 0.0
+    first, middle, third = statistics.quantiles(values, n=4, method="inclusive")
+    return (third - first) / middle
 
 
 def record_of(figure: Figure, samples: Mapping[Run, Sequence[Sample]]) -> Record:

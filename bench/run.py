@@ -8,12 +8,11 @@ Writes OUT/SUITE.json (a list of records, see README.md), OUT/SUITE.machine.json
 import argparse
 import importlib
 import json
-import os
 import pathlib
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import collective_suite
@@ -55,6 +54,7 @@ class Suite:
     )
 
 
+BUSY_MAX = 0.1  # the share of the processors that others may use
 SAID_FROM_S = 3.0  # the end of a run that takes longer is printed
 SUITES = {
     "core": Suite(
@@ -229,11 +229,14 @@ def run_facts(options: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def warn_of_load(facts: dict[str, object]) -> None:
+def warn_of_load(facts: Mapping[str, object]) -> None:
     """Warns of other load: it affects the figures of waiting and busy polling most."""
-    load, cores = float(str(facts["load_average_before"])), os.cpu_count() or 1
-    if load > cores / 4:
-        print(f"the machine is not idle: load {load:.1f} on {cores} cores, which affects the figures", file=sys.stderr)
+    if float(str(facts["busy_before"])) > BUSY_MAX:
+        print(
+            f"the machine is not idle: its processors were {facts['busy_before']:.0%} busy in the second before, at a "
+            f"load of {facts['load_average_before']}, which affects the figures",
+            file=sys.stderr,
+        )
 
 
 def write_json(path: pathlib.Path, value: object) -> None:

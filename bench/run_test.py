@@ -51,7 +51,7 @@ class Arithmetic(unittest.TestCase):
         self.assertAlmostEqual(record["ratio"], 1.8)
         self.assertEqual(record["runs"], 3)
 
-    def test_spread_is_half_the_distance_from_the_smallest_to_the_largest_round(self):
+    def test_spread_is_between_the_quartiles_of_the_rounds(self):
         # Both sides drift together: the rounds' ratios agree, whatever the machine did.
         record = record_of(figure(less_is_better=False), samples([10, 20, 30, 40], [5, 10, 15, 20]))
         self.assertEqual((record["spread"], record["ours_spread"], record["peer_spread"]), (0, 0.6, 0.6))

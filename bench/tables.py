@@ -13,8 +13,8 @@ from kept import Measurement
 from records import Record, reached, rounded
 
 NOTE = (
-    "`±` is half the distance from the smallest round to the largest; a value without it is of one round. A ratio "
-    "above 1, in brackets, means that ours is better; **bold**: it misses its target."
+    "A figure is the median of its rounds, `±` the distance between their quartiles; one without it is of one round. A "
+    "ratio above 1, in brackets, means that ours is better; **bold**: it misses its target."
 )
 Group = list[Record]
 
@@ -93,8 +93,9 @@ class Column:
 
 
 def beside_words(record: Record, column: Column) -> str:
-    name = re.sub(column.pattern, "", str(record["peer_name"]), count=1).strip(" ,") if column.says_name else ""
-    return f"{peer_words(record)}{', ' if name else ''}{name} ({ratio_words(record)})"
+    name = re.sub(column.pattern, "", str(record["peer_name"]), count=1) if column.says_name else ""
+    name = " ".join(name.split()).strip(" ,")
+    return f"{peer_words(record)}{f', {name}' if name else ''} ({ratio_words(record)})"
 
 
 def peers_table(
@@ -122,8 +123,9 @@ CORE = (Column("raw socket", "^raw", True), Column("gRPC", "gRPC", True), Column
 
 
 def core_label(record: Record) -> tuple[str, str]:
-    metric = str(record["metric"]).removesuffix(f", {record['variant']}")
-    return f"`{record['case']}`, {record['variant']}", f"{metric}, {record['unit']}"
+    metric, unit = str(record["metric"]).removesuffix(f", {record['variant']}"), str(record["unit"])
+    says_unit = "per second" in metric or unit in metric
+    return f"`{record['case']}`, {record['variant']}", metric if says_unit else f"{metric}, {unit}"
 
 
 def core(measurements: Sequence[Measurement]) -> str:

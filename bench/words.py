@@ -12,7 +12,8 @@ from records import Record, rounded
 from tables import NOTE, STOCK, Group, parsed, records_of, span_words
 
 Kept = Mapping[str, Sequence[Measurement]]
-TCP_LARGE, SHM_SMALL = ("1MiB", "4MiB", "16MiB", "64MiB"), ("4B", "64B", "1KiB")
+SMALL = ("4B", "64B", "1KiB")
+OURS = ("grpc++", "star_server")
 
 
 def picked(records: Group, **wanted: str) -> Group:
@@ -86,13 +87,14 @@ def ps(records: Group) -> list[str]:
     words = [
         f"`{name}` makes {ratios(steps(records, name, *small))} times as many steps as stock gRPC, with "
         f"{shares(processor_time(records, name, *small))} of the processor time"
-        for name in ("grpc++", "star_server")
+        for name in OURS
+        if steps(records, name, *small)
     ]
-    lines = [f"- **Training with parameter servers**: {'; '.join(words)}."]
-    for case, what in (("swarm_200", "With 200 workers"), ("dense64", "A model that moves one large dense tensor")):
-        found = [steps(records, name, case) for name in ("grpc++", "star_server")]
+    lines = [f"- **Training with parameter servers**: {'; '.join(words)}."] if words else []
+    for case, what in (("swarm_200", "with 200 workers"), ("dense64", "a model that moves one large dense tensor")):
+        found = [steps(records, name, case) for name in OURS]
         if all(found):
-            lines.append(f"  {what}: {ratios(found[0])} and {ratios(found[1])} times.")
+            lines.append(f"- The same, **{what}**: {ratios(found[0])} and {ratios(found[1])} times.")
     return lines
 
 
@@ -108,8 +110,8 @@ def collective(records: Group) -> list[str]:
     words = []
     for wire, name in (("shm", "over shared memory"), ("tcp", "over TCP")):
         of_wire = picked(reduce, variant=wire)
-        small = [one for one in of_wire if parsed(one)[1] in SHM_SMALL]
-        others = [one for one in of_wire if parsed(one)[1] not in SHM_SMALL]
+        small = [one for one in of_wire if parsed(one)[1] in SMALL]
+        others = [one for one in of_wire if parsed(one)[1] not in SMALL]
         if small and others:
             words.append(f"{name} {ratios(small)} times up to 1 KiB and {ratios(others)} times above")
     return [f"- **All-reduce on one host**, beside the best peer of each size: {'; '.join(words)}."] if words else []
@@ -147,6 +149,6 @@ def blocks_of(records: Kept) -> dict[str, str]:
 
 def demo(measurements: Sequence[Measurement]) -> str:
     found = records_of(measurements)
-    of = [ratios(picked(found, variant=name, metric="steps_per_s")) for name in ("grpc++", "star_server")]
+    of = [ratios(picked(found, variant=name, metric="steps_per_s")) for name in OURS]
     line = machine.line_of([one.machine for one in measurements])
     return f"Here, `grpc++` makes {of[0]} times as many steps as stock gRPC, `star_server` {of[1]} times. {line}"
