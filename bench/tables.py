@@ -60,13 +60,13 @@ def target_number(target: object) -> str:
     return f"{float(str(target)):.3g}"
 
 
-def targets_words(records: Iterable[Record], name: Callable[[Record], str]) -> str:
-    """ "2" if all have the same; otherwise each with its name."""
+def targets_words(records: Sequence[Record], name: Callable[[Record], str]) -> str:
+    """ "2" if all have the same; otherwise each with the names of those that have it."""
     by_target: dict[str, list[str]] = {}
     for record in records:
         if record["target"] is not None:
             by_target.setdefault(target_number(record["target"]), []).append(name(record))
-    if len(by_target) <= 1:
+    if len(by_target) == 1 and all(record["target"] is not None for record in records):
         return "".join(by_target)
     return "; ".join(f"{', '.join(dict.fromkeys(names))} {target}" for target, names in by_target.items())
 
@@ -255,7 +255,7 @@ def sizes_table(records: Sequence[Record], wire: str) -> str:
         for number in ranks:
             one = by_ranks.get(number)
             cells += [ours_words(one), f"{peer_words(one)} {letter_of(one)} ({ratio_words(one)})"] if one else ["", ""]
-        rows.append([*cells, targets_words(by_ranks.values(), lambda record: str(record["case"]))])
+        rows.append([*cells, targets_words(list(by_ranks.values()), lambda record: str(record["case"]))])
     heads = (word for number in ranks for word in (f"{number} ranks", "best peer"))
     return table([f"all-reduce, {WIRES[wire]}, us", *heads, "target"], rows)
 
