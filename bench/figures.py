@@ -20,15 +20,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-import collective_suite
 import kept
 import machine
-import mwms_suite
-import paths_suite
+import run
 import tables
 import words
 from kept import Measurement
-from records import Figure
+from records import Record
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "demo" / "training"))
 
@@ -44,8 +42,9 @@ MARKS = re.compile(r"<!-- (?:figures: \S+|/figures) -->")
 PS_CASES = ("wdl26_1x1", "wdl26_2x2", "dense64_1x1", "swarm_8")
 
 
-def cases_that_end(figures: Sequence[Figure], ends: str) -> list[str]:
-    return [f"--case={case}" for case in dict.fromkeys(one.case for one in figures) if re.search(f"(?:{ends})$", case)]
+def cases_like(suite: str, pattern: str) -> list[str]:
+    cases = dict.fromkeys(figure.case for figure in run.SUITES[suite].figures)
+    return [f"--case={case}" for case in cases if re.fullmatch(pattern, case)]
 
 
 # What a run of `make figures` measures: parts of a few minutes each, the arguments of tools/bench.sh SUITE or of the
@@ -54,23 +53,21 @@ PLANS: dict[str, list[list[str]]] = {
     "demo": [["--rounds=3"]],
     "core": [["--rounds=5"]],
     "p2p": [["--rounds=3"]],
-    "collective": [
-        [*cases_that_end(collective_suite.FIGURES, f"_n{ranks}"), "--rounds=3", "--seconds=0.1"] for ranks in (2, 4, 8)
-    ],
+    "collective": [[*cases_like("collective", f".*_n{ranks}"), "--rounds=3", "--seconds=0.1"] for ranks in (2, 4, 8)],
     "ps": [
         *([f"--case={case}", "--rounds=3", "--seconds=3"] for case in PS_CASES),
         ["--case=swarm_200", "--rounds=1", "--seconds=3"],
     ],
-    "mwms": [[*cases_that_end(mwms_suite.FIGURES, f"_n{workers}"), "--rounds=3", "--seconds=3"] for workers in (2, 4)],
+    "mwms": [[*cases_like("mwms", f".*_n{workers}"), "--rounds=3", "--seconds=3"] for workers in (2, 4)],
     "scale": [["--rounds=1", "--seconds=4"]],
     "paths": [
-        [*cases_that_end(paths_suite.FIGURES, cases), "--rounds=3", "--seconds=1"]
-        for cases in ("exchange_.*", "lookups_.*", "_n2_.*", "_n4_.*")
+        [*cases_like("paths", cases), "--rounds=3", "--seconds=1"]
+        for cases in ("exchange_.*", "lookups_.*", ".*_n2_.*", ".*_n4_.*")
     ],
 }
 
 # Below the line about the machine, the table of a suite.
-SUITES: dict[str, Callable[[Sequence[Measurement]], str]] = {
+TABLES: dict[str, Callable[[Sequence[Record]], str]] = {
     "core": tables.core,
     "p2p": tables.p2p,
     "collective": tables.collective,
@@ -139,9 +136,15 @@ def load(folder: pathlib.Path) -> dict[str, list[Measurement]]:
     return {suite: found for suite in PLANS if (found := kept.load(folder, suite))}
 
 
+def in_order(suite: str, measurements: Sequence[Measurement]) -> list[Record]:
+    """In the order of the suite's cases, whichever was measured last."""
+    places = {case: place for place, case in enumerate(dict.fromkeys(one.case for one in run.SUITES[suite].figures))}
+    return sorted(tables.records_of(measurements), key=lambda record: places.get(str(record["case"]), len(places)))
+
+
 def suite_block(suite: str, measurements: Sequence[Measurement]) -> str:
     line = machine.line_of([one.machine for one in measurements])
-    parts = [line, "", SUITES[suite](measurements).strip()]
+    parts = [line, "", TABLES[suite](in_order(suite, measurements)).strip()]
     if left_out := tables.left_out_words(measurements):
         parts += ["", *(f"- {line}" for line in left_out)]
     return "\n".join(parts)
@@ -149,7 +152,7 @@ def suite_block(suite: str, measurements: Sequence[Measurement]) -> str:
 
 def blocks_of(records: Kept) -> dict[str, str]:
     """What stands between the markers of each name."""
-    blocks = {suite: suite_block(suite, records[suite]) for suite in SUITES if suite in records}
+    blocks = {suite: suite_block(suite, records[suite]) for suite in TABLES if suite in records}
     return blocks | words.blocks_of(records)
 
 

@@ -142,7 +142,7 @@ class Tables(unittest.TestCase):
         self.assertEqual(tables.ratio_words(record(ratio=1.5, target=None)), "1.50")
 
     def test_programs_of_ours_are_columns_and_missed_targets_are_counted(self):
-        text = tables.ps([measurement(record("x", variant="grpc++"), record("x", variant="lite", ratio=1.0))])
+        text = tables.ps([record("x", variant="grpc++"), record("x", variant="lite", ratio=1.0)])
         self.assertIn("| case | metric | beside | grpc++ | lite | target |", text)
         self.assertIn("| `x` | steps/s | stock gRPC: 236 ± 3 % | 1,431 ± 4 % (6.06) | 1,431 ± 4 % (**1.00**) |", text)
         self.assertTrue(text.endswith("1 of 2 targets are missed."))
@@ -153,12 +153,17 @@ class Tables(unittest.TestCase):
         self.assertIn("| 236 ± 3 %, blocking socket (6.06) | | |", block)
         self.assertTrue(block.endswith("- Empty: bench_grpc is not built."))
 
+    def test_rows_are_in_the_suites_order_whichever_was_measured_last(self):
+        parts = [measurement(record(case)) for case in ("swarm_8", "dense64_1x1", "wdl26_1x1")]
+        found = [one["case"] for one in figures.in_order("ps", parts)]
+        self.assertEqual(found, ["wdl26_1x1", "dense64_1x1", "swarm_8"])
+
     def test_collectives_have_a_row_for_each_size(self):
         records = [
             record(f"allreduce_64KiB_n{ranks}", variant="shm", peer_name="UCC 1.9.0", target=1.5, ratio=ratio)
             for ranks, ratio in ((2, 1.2), (4, 2.0))
         ]
-        text = tables.collective([measurement(*records)])
+        text = tables.collective(records)
         self.assertIn("| 64KiB | 1,431 ± 4 % | 236 ± 3 % U (**1.20**) | 1,431 ± 4 % | 236 ± 3 % U (2.00) | 1.5 |", text)
         self.assertIn("Best peers: U UCC 1.9.0.", text)
 

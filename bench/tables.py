@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """The tables of docs/performance.md, in Markdown, from the records of a suite.
 
-Each function takes the measurements of its suite, and returns what stands below the line about the machine. A value is
+Each function takes the records of its suite, in the suite's order, and returns what stands below the line about the machine. A value is
 a median and its spread, "1,431 ± 4 %"; a ratio is in brackets, and bold where it misses its target.
 """
 
@@ -128,8 +128,8 @@ def core_label(record: Record) -> tuple[str, str]:
     return f"`{record['case']}`, {record['variant']}", metric if says_unit else f"{metric}, {unit}"
 
 
-def core(measurements: Sequence[Measurement]) -> str:
-    records = [record for record in records_of(measurements) if "p99" not in str(record["metric"])]
+def core(records: Sequence[Record]) -> str:
+    records = [record for record in records if "p99" not in str(record["metric"])]
     return "\n".join([peers_table(records, CORE, core_label), "", missed_words(records)])
 
 
@@ -163,10 +163,10 @@ def p2p_rank(record: Record) -> tuple[bool, str, str, bool]:
     return kind != "rtt", how if kind == "rtt" else "", "" if kind == "rtt" else kind[::-1], record["unit"] == "s/GiB"
 
 
-def p2p(measurements: Sequence[Measurement]) -> str:
+def p2p(records: Sequence[Record]) -> str:
     parts, shown = [], []
     for wire, columns in P2P.items():
-        of_wire = [one for one in records_of(measurements) if str(one["variant"]).partition(",")[0] == wire]
+        of_wire = [one for one in records if str(one["variant"]).partition(",")[0] == wire]
         of_wire.sort(key=p2p_rank)
         words = peers_table(of_wire, columns, p2p_label)
         parts += [
@@ -192,26 +192,29 @@ METRICS = {
 STOCK = "stock gRPC"
 
 
+def is_shown(metric: str, peer: str, group: Group) -> bool:
+    """Beside a program in one process, steps/s and what has a target; beside stock gRPC, everything that has a name."""
+    wanted = any(record["target"] is not None for record in group)
+    return metric in METRICS and (peer == STOCK or metric == "steps_per_s" or wanted)
+
+
+def variant_cell(record: Record | None, peer: str) -> str:
+    if record is None:
+        return ""
+    return f"{ours_words(record)} ({ratio_words(record)})" if peer == STOCK else f"({ratio_words(record)})"
+
+
 def variants_table(records: Sequence[Record]) -> str:
     """A row for each metric of a case and each peer; a row beside stock gRPC has the values, the others only ratios."""
     variants = list(dict.fromkeys(str(record["variant"]) for record in records))
     rows, last = [], ""
     for (case, metric, peer), group in grouped(records, "case", "metric", "peer_name").items():
-        if metric not in METRICS or (
-            peer != STOCK
-            and metric != "steps_per_s"
-            and group[0]["target"] is None
-            and all(one["target"] is None for one in group)
-        ):
+        if not is_shown(str(metric), str(peer), group):
             continue
-        own = len({one["peer"] for one in group}) > 1  # a peer that differs from variant to variant: itself
-        beside = str(peer) if own else f"{peer}: {peer_words(group[0])}"
+        # A peer that differs from variant to variant is ourselves.
+        beside = str(peer) if len({one["peer"] for one in group}) > 1 else f"{peer}: {peer_words(group[0])}"
         by_variant = {str(one["variant"]): one for one in group}
-        cells = []
-        for variant in variants:
-            record = by_variant.get(variant)
-            words = "" if record is None else f"({ratio_words(record)})"
-            cells.append(f"{ours_words(record)} {words}" if record and peer == STOCK else words)
+        cells = (variant_cell(by_variant.get(variant), str(peer)) for variant in variants)
         name = f"`{case}`"
         wanted = targets_words(group, lambda record: str(record["variant"]))
         rows.append(["" if name == last else name, METRICS[str(metric)], beside, *cells, wanted])
@@ -219,8 +222,7 @@ def variants_table(records: Sequence[Record]) -> str:
     return table(["case", "metric", "beside", *variants, "target"], rows)
 
 
-def ps(measurements: Sequence[Measurement]) -> str:
-    records = records_of(measurements)
+def ps(records: Sequence[Record]) -> str:
     return "\n".join([variants_table(records), "", missed_words(records)])
 
 
@@ -285,8 +287,7 @@ def legend(records: Iterable[Record]) -> str:
     return f"Best peers: {', '.join(f'{letter} {name}' for letter, name in sorted(names.items()))}."
 
 
-def collective(measurements: Sequence[Measurement]) -> str:
-    records = records_of(measurements)
+def collective(records: Sequence[Record]) -> str:
     gloo = [one for one in records if one["target"] == GLOO_TARGET]
     records = [one for one in records if one["target"] != GLOO_TARGET]
     reduce = [one for one in records if parsed(one)[0] == "allreduce"]
@@ -324,9 +325,8 @@ SCALE = {
 THINKING = {"p50_ms": "p50, thinking, ms", "p99_ms": "p99, thinking, ms"}
 
 
-def scale(measurements: Sequence[Measurement]) -> str:
+def scale(records: Sequence[Record]) -> str:
     ours: dict[tuple[str, str], Record] = {}
-    records = records_of(measurements)
     for record in records:
         ours.setdefault((str(record["case"]), str(record["metric"])), record)
     workers = sorted({int(case.rpartition("_")[2]) for case, _ in ours})
@@ -347,8 +347,7 @@ def scale(measurements: Sequence[Measurement]) -> str:
     return "\n".join([table(head, rows), "", " ".join(filter(None, (beside, model, missed_words(records))))])
 
 
-def paths(measurements: Sequence[Measurement]) -> str:
-    records = records_of(measurements)
+def paths(records: Sequence[Record]) -> str:
     steps = [one for one in records if one["metric"] in METRICS]
     sums = [one for one in records if str(one["case"]).startswith("allreduce")]
     parts = []
