@@ -137,6 +137,7 @@ class Tables(unittest.TestCase):
     def test_a_value_has_its_spread_and_a_ratio_its_mark(self):
         self.assertEqual(tables.ours_words(record()), "1,431 ± 4 %")
         self.assertEqual(tables.ours_words(record(runs=1)), "1,431")
+        self.assertEqual(tables.ours_words(record(ours_spread=24.0)), "1,431 ± >100 %")
         self.assertEqual(tables.ratio_words(record()), "6.06")
         self.assertEqual(tables.ratio_words(record(ratio=1.5)), "**1.50**")
         self.assertEqual(tables.ratio_words(record(ratio=1.5, target=None)), "1.50")

@@ -24,7 +24,9 @@ def records_of(measurements: Sequence[Measurement]) -> Group:
 
 
 def value_words(value: float, spread: float, runs: int) -> str:
-    return rounded(value) + (f" ± {spread * 100:.0f} %" if runs > 1 else "")
+    if runs == 1:
+        return rounded(value)
+    return f"{rounded(value)} ± {spread * 100:.0f} %" if spread <= 1 else f"{rounded(value)} ± >100 %"
 
 
 def ours_words(record: Record) -> str:
@@ -283,7 +285,7 @@ def group_by(records: Iterable[Record], key: Callable[[Record], tuple[str, str]]
 
 
 def legend(records: Iterable[Record]) -> str:
-    names = {letter_of(one): str(one["peer_name"]) for one in records}
+    names = {letter_of(one): str(one["peer_name"]).partition(",")[0] for one in records}
     return f"Best peers: {', '.join(f'{letter} {name}' for letter, name in sorted(names.items()))}."
 
 
