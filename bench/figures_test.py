@@ -29,6 +29,7 @@ MACHINE = {
     ],
     "memory_gib": 23.5,
     "kernel": "6.1",
+    "nice": 0,
     "load_average_before": 0.21,
     "busy_before": 0.02,
     "stolen": 0.001,

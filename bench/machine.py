@@ -77,6 +77,7 @@ def facts_of_machine(cpus: pathlib.Path = CPUS, proc: pathlib.Path = PROC, look_
         "caches": caches_of(cpus),
         "memory_gib": round(int(memory[1]) / 2**20, 1) if memory else 0.0,
         "kernel": platform.release(),
+        "nice": os.nice(0),
         "load_average_before": round(os.getloadavg()[0], 2),
         "busy_before": round(times_of(proc).busy_since(before), 3),
     }
@@ -177,6 +178,7 @@ def line_of(several: Sequence[Facts]) -> str:
         f"Linux {first['kernel']}",
         *(f"{name} {version}" for name, version in versions.items()),
         counted(span([facts["runs"] for facts in several], "{:.0f}"), "round") + length_words(several),
+        *dict.fromkeys(f"some at nice {facts['nice']}" for facts in several if facts.get("nice")),
         f"before it a load of {span([facts['load_average_before'] for facts in several], '{:.1f}')} and the processors "
         f"{span([facts['busy_before'] for facts in several], '{:.0%}')} busy",
         f"{span([facts['stolen'] for facts in several], '{:.1%}')} of their time taken by the host meanwhile",

@@ -36,7 +36,7 @@ def report(**facts: Any) -> None:
 
 
 def send_tensor() -> dict[str, Any]:
-    """Sends a tensor a few times; returns whether it arrived, the median time, and what the plug-in counted meanwhile."""
+    """Sends a tensor a few times; returns whether it arrived, the median time, and what the plug-in counted."""
     import numpy as np
     import tensorflow as tf
 
