@@ -53,8 +53,8 @@ def core(records: Group) -> list[str]:
         )
     if grpc:
         lines.append(
-            f"- **Large messages over TCP** are bound by the kernel's copies: {ratios(raw)} times the bandwidth "
-            f"of a raw socket, {ratios(grpc)} times gRPC's."
+            f"- **Large messages over TCP** have {ratios(raw)} times the bandwidth of a raw blocking socket, "
+            f"{ratios(grpc)} times gRPC's."
         )
     return lines
 
