@@ -18,6 +18,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 
 import kept
@@ -39,6 +40,7 @@ PICTURE = pathlib.Path("docs/pictures/demo.svg")
 PAGES = (pathlib.Path("README.md"), pathlib.Path("docs/performance.md"))
 BLOCK = re.compile(r"(<!-- figures: (\S+) -->\n).*?(<!-- /figures -->)", re.DOTALL)
 MARKS = re.compile(r"<!-- (?:figures: \S+|/figures) -->")
+COLUMNS = 120
 PS_CASES = ("wdl26_1x1", "wdl26_2x2", "dense64_1x1", "swarm_8")
 
 
@@ -150,10 +152,22 @@ def suite_block(suite: str, measurements: Sequence[Measurement]) -> str:
     return "\n".join(parts)
 
 
+def wrapped(block: str) -> str:
+    """Sentences in lines of 120 columns; a row of a table is one line."""
+    return "\n".join(
+        line
+        if line.startswith("|")
+        else textwrap.fill(
+            line, COLUMNS, subsequent_indent="  " if line.startswith("- ") else "", break_on_hyphens=False
+        )
+        for line in block.split("\n")
+    )
+
+
 def blocks_of(records: Kept) -> dict[str, str]:
     """What stands between the markers of each name."""
     blocks = {suite: suite_block(suite, records[suite]) for suite in TABLES if suite in records}
-    return blocks | words.blocks_of(records)
+    return {name: wrapped(block) for name, block in (blocks | words.blocks_of(records)).items()}
 
 
 def page_with(text: str, blocks: Mapping[str, str], page: pathlib.Path) -> str:

@@ -200,6 +200,12 @@ class Pages(unittest.TestCase):
         self.assertEqual(self.page(text), "a\n<!-- figures: ps -->\nnew\n<!-- /figures -->\nb\n")
         self.assertEqual(self.page(self.page(text)), self.page(text))
 
+    def test_sentences_are_wrapped_and_rows_are_not(self):
+        row, sentence = "| " + "x " * 90 + "|", "- " + "word " * 40
+        first, second, third = figures.wrapped(f"{row}\n{sentence}").split("\n")
+        self.assertEqual(first, row)
+        self.assertTrue(len(second) <= 120 and third.startswith("  word"))
+
     def test_a_marker_that_nobody_knows_or_that_is_not_closed_is_an_error(self):
         for text in (
             "<!-- figures: what -->\n<!-- /figures -->\n",
