@@ -216,6 +216,14 @@ class Pages(unittest.TestCase):
             with self.subTest(text), self.assertRaises(figures.FiguresError):
                 self.page(text)
 
+    def test_records_that_no_page_shows_are_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for page in figures.PAGES:
+                (root / page).parent.mkdir(exist_ok=True)
+                (root / page).write_text("<!-- figures: note -->\n<!-- /figures -->\n")
+            self.assertEqual(figures.unused(root, {"ps": [measurement(record("wdl26_1x1"))]}), ["ps"])
+
     def test_check_fails_and_writes_nothing_where_a_page_differs(self):
         pages = {pathlib.Path("README.md"): "something else\n"}
         with (
