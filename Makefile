@@ -2,13 +2,14 @@
 # Short names for the scripts in tools/*.sh. Each target first installs what it needs.
 .DEFAULT_GOAL := help
 .PHONY: help deps demo demo-elastic demo-wire quick test test-all asan tsan fuzz bench soak site wheel test-wheel \
-  image lint format clean
+  image lint format clean figures
 
 SUITE ?= core
 PHASES ?=
 TENSORFLOW ?=
 ROOM ?=
 MINUTES ?= 10
+FIGURES ?=
 
 help:  ## list all commands
 	@awk -F ':  ## ' '/^[a-z-]+:  ## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -45,6 +46,9 @@ fuzz:  ## run each decoder's fuzz target for a million executions
 
 bench:  ## compare with other libraries; SUITE=core, p2p, collective, torch, ps (training), mwms or scale
 	@tools/bench.sh $(SUITE)
+
+figures:  ## measure what README and docs/performance.md say, and write their tables; FIGURES="--suite ps" only some
+	@python3 bench/figures.py $(FIGURES)
 
 soak:  ## train under random faults, MINUTES=10 for each protocol; SOAK="--seed 7 --protocol grpc++" passes options
 	@tools/soak.sh --minutes $(MINUTES) $(SOAK)

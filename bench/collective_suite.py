@@ -17,13 +17,13 @@ import pathlib
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import programs
-from records import BenchError, Figure, Record, Run, Sample
+from machine import leave_out
+from records import BenchError, Figure, Record, Run, Sample, best_rows
 
 RUN_DEADLINE_S = 300.0
 # The time to end, for a program that has printed all its results, or that was asked to end.
@@ -162,14 +162,9 @@ FIGURES = tuple(all_figures())
 
 
 def best_peers(figures: Sequence[Figure], records: Sequence[Record]) -> tuple[list[Figure], list[Record]]:
-    """Of the rows of one case with one target, the row of the best peer: a target reached there is reached for all."""
-    best: dict[tuple[str, str, float | None], int] = {}
-    for index, (figure, record) in enumerate(zip(figures, records, strict=True)):
-        group = (figure.case, figure.variant, figure.target)
-        other = best.setdefault(group, index)
-        if float(record["ratio"]) < float(records[other]["ratio"]):
-            best[group] = index
-    return [figures[index] for index in best.values()], [records[index] for index in best.values()]
+    """The rows that are shown: each case once for each target, beside the best of its peers."""
+    best = best_rows(records)
+    return [figures[index] for index in best], [records[index] for index in best]
 
 
 def lack_of(way: Way, options: argparse.Namespace) -> str:
@@ -198,12 +193,12 @@ def chosen_figures(figures: Sequence[Figure], options: argparse.Namespace) -> li
             raise BenchError(f"{lack}; make bench SUITE=collective builds it")
     lacks = {way.program: lack for way in WAYS if (lack := lack_of(way, options))}
     for program, lack in lacks.items():
-        print(f"{lack} ({INSTALLS[program]}): this peer is left out", file=sys.stderr)
+        leave_out(f"{lack} ({INSTALLS[program]}): this peer is left out")
     peers = [way for way in WAYS if way.program not in lacks and way not in OURS.values()]
     names = {way: name_of(way, options) for way in peers}
     for way in peers:
         if not way.crowds:
-            print(f"{names[way]} over {way.wire} is measured only where each rank has a processor", file=sys.stderr)
+            leave_out(f"{names[way]} over {way.wire} is measured only where each rank has a processor")
     return [
         dataclasses.replace(figure, peer_name=names[way])
         for figure in figures

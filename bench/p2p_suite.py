@@ -3,12 +3,12 @@
 
 import argparse
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import programs
 from core_suite import cpu_seconds_per_gib, gib_per_second, per_second
+from machine import leave_out, versions_of
 from records import BenchError, Figure, Run, Sample
 
 WIRES_DEADLINE_S = 20.0
@@ -154,7 +154,12 @@ def chosen_figures(figures: Sequence[Figure], options: argparse.Namespace) -> li
     wires, reasons = wires_of_ours(options)
     for wire in sorted({wire_of(figure) for figure in figures} - set(wires)):
         why = reasons.get(wire, "it is not built in")
-        print(f"bench_{OURS} does not support {wire} here, which is left out: {why}", file=sys.stderr)
+        leave_out(f"bench_{OURS} does not support {wire} here, which is left out: {why}")
     for name in sorted(missing):
-        print(f"bench_{name} is not built (its Debian package was not found): this peer is left out", file=sys.stderr)
+        leave_out(f"bench_{name} is not built (its Debian package was not found): this peer is left out")
     return [figure for figure in figures if wire_of(figure) in wires and figure.peer.program not in missing]
+
+
+def facts(_options: argparse.Namespace) -> dict[str, object]:
+    modules = {"UCX": "ucx", "libfabric": "libfabric", "TensorPipe": "libtensorpipe0", "ZeroMQ": "libzmq"}
+    return {"network": "loopback, 127.0.0.1, TCP; shared memory", "versions": versions_of(modules)}

@@ -15,13 +15,13 @@ import os
 import pathlib
 import select
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import collective_suite
 import programs
+from machine import leave_out
 from ps_suite import python_of
 from records import BenchError, Figure, Run, Sample
 
@@ -163,7 +163,7 @@ def chosen_figures(figures: Sequence[Figure], options: argparse.Namespace) -> li
     ways = {way.program: way for way in collective_suite.PEERS["tcp"]}
     lacks = {name: lack for name in (GLOO, OPENMPI) if (lack := collective_suite.lack_of(ways[name], options))}
     for lack in lacks.values():
-        print(f"{lack} (tools/deps.sh peers mpi installs it): this peer is left out", file=sys.stderr)
+        leave_out(f"{lack} (tools/deps.sh peers mpi installs it): this peer is left out")
     return [
         figure
         for figure in figures
@@ -174,7 +174,11 @@ def chosen_figures(figures: Sequence[Figure], options: argparse.Namespace) -> li
 def facts(options: argparse.Namespace) -> dict[str, object]:
     names = ("net/ipv4/tcp_congestion_control", "net/ipv4/tcp_wmem", "net/ipv4/tcp_rmem", "net/core/wmem_max")
     kernel = {name.rpartition("/")[2]: pathlib.Path("/proc/sys", name).read_text().strip() for name in names}
-    return {"network": "TUN, packets of 9,000 bytes, TCP", "tensorflow": options.tf, **kernel}
+    ways = {way.program: way for way in collective_suite.PEERS["tcp"]}
+    peers = [ways[name] for name in (OPENMPI,) if not collective_suite.lack_of(ways[name], options)]
+    named = (collective_suite.name_of(way, options).rpartition(" ") for way in peers)
+    versions = {"TensorFlow": options.tf, **{name: version for name, _, version in named}}
+    return {"network": "TUN, packets of 9,000 bytes, TCP", "versions": versions, **kernel}
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+from machine import leave_out
 from records import BenchError, Figure, Run, Sample
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "python"))
@@ -30,7 +31,7 @@ def built_figures(figures: Sequence[Figure], options: argparse.Namespace) -> lis
     if missing - {"grpc"}:
         raise BenchError(f"{program_path(options.build_dir, 'fusewire')} is not built; make bench builds it")
     if missing:
-        print("bench_grpc is not built (libgrpc++-dev was not found): gRPC is left out", file=sys.stderr)
+        leave_out("bench_grpc is not built (libgrpc++-dev was not found): gRPC is left out")
     return [figure for figure in figures if figure.peer.program not in missing]
 
 

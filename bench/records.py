@@ -11,9 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 Sample = Mapping[str, float]
-Record = dict[str, str | float | int]
+Record = dict[str, str | float | int | None]
 
-RECORD_KEYS = ("case", "variant", "metric", "unit", "ours", "peer", "peer_name", "ratio", "runs", "spread")
+RECORD_KEYS = (
+    *("case", "variant", "metric", "unit", "ours", "peer", "peer_name", "ratio", "target"),
+    *("runs", "spread", "ours_spread", "peer_spread"),
+)
 
 
 class BenchError(Exception):
@@ -61,7 +64,7 @@ def spread_of(values: Sequence[float]) -> float:
 
 
 def record_of(figure: Figure, samples: Mapping[Run, Sequence[Sample]]) -> Record:
-    """The ratio is that of the medians; the spread is that of the ratios within each round."""
+    """The ratio is that of the medians; its spread is that of the ratios within each round."""
     ours = [figure.read_ours(sample) for sample in samples[figure.ours]]
     peer = [figure.read_peer(sample) for sample in samples[figure.peer]]
     if len(ours) != len(peer):
@@ -80,15 +83,35 @@ def record_of(figure: Figure, samples: Mapping[Run, Sequence[Sample]]) -> Record
         "peer": peer_median,
         "peer_name": figure.peer_name,
         "ratio": ratio_of(ours_median, peer_median, figure.less_is_better),
+        "target": figure.target,
         "runs": len(ours),
         "spread": spread_of(by_round),
+        "ours_spread": spread_of(ours),
+        "peer_spread": spread_of(peer),
     }
 
 
-def mark_of(record: Record, target: float | None) -> str:
-    if target is None:
+def best_rows(records: Sequence[Record]) -> list[int]:
+    """Of the records of one case with one target, the one beside the best peer: a target reached there is reached for
+    all."""
+    best: dict[tuple[object, ...], int] = {}
+    for index, record in enumerate(records):
+        group = (record["case"], record["variant"], record["metric"], record["target"])
+        other = best.setdefault(group, index)
+        if float(record["ratio"]) < float(records[other]["ratio"]):
+            best[group] = index
+    return list(best.values())
+
+
+def reached(record: Record) -> bool:
+    """Whether the target was reached, if there is one."""
+    return record["target"] is None or float(record["ratio"]) >= float(record["target"])
+
+
+def mark_of(record: Record) -> str:
+    if record["target"] is None:
         return ""
-    return "pass" if float(record["ratio"]) >= target else "FALLS SHORT"
+    return "pass" if reached(record) else "FALLS SHORT"
 
 
 def rounded(value: float) -> str:
@@ -100,7 +123,7 @@ def rounded(value: float) -> str:
 
 
 def table_of(figures: Sequence[Figure], records: Sequence[Record]) -> str:
-    head = ("case", "variant", "metric", "unit", "ours", "peer", "beside", "ratio", "target", "spread", "")
+    head = ("case", "variant", "metric", "unit", "ours", "peer", "beside", "ratio", "target", "+-", "")
     rows = [head]
     for figure, record in zip(figures, records, strict=True):
         rows.append(
@@ -115,7 +138,7 @@ def table_of(figures: Sequence[Figure], records: Sequence[Record]) -> str:
                 f"{record['ratio']:.2f}",
                 "" if figure.target is None else f"{figure.target:.2f}",
                 f"{float(record['spread']):.0%}",
-                mark_of(record, figure.target),
+                mark_of(record),
             )
         )
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]

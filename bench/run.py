@@ -8,13 +8,11 @@ Writes OUT/SUITE.json (a list of records, see README.md), OUT/SUITE.machine.json
 import argparse
 import importlib
 import json
-import os
 import pathlib
-import platform
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import collective_suite
@@ -26,6 +24,7 @@ import programs
 import ps_suite
 import scale_suite
 import torch_suite
+from machine import facts_of_machine, left_out, times_of, versions_of
 from records import BenchError, Figure, Record, Run, Sample, record_of, table_of
 
 
@@ -55,6 +54,7 @@ class Suite:
     )
 
 
+BUSY_MAX = 0.1  # the share of the processors that others may use
 SAID_FROM_S = 3.0  # the end of a run that takes longer is printed
 SUITES = {
     "core": Suite(
@@ -65,7 +65,7 @@ SUITES = {
         Length(1, 0.2, 0.05),
         "picture",
         1,
-        lambda _: {},
+        lambda _: {"versions": versions_of({"gRPC": "grpc++"})},
     ),
     "collective": Suite(
         collective_suite.FIGURES,
@@ -86,7 +86,7 @@ SUITES = {
         Length(1, 0.03, 0.01),
         "picture",
         2,
-        lambda _: {"network": "loopback, 127.0.0.1, TCP; shared memory"},
+        p2p_suite.facts,
     ),
     "paths": Suite(
         paths_suite.FIGURES,
@@ -107,7 +107,7 @@ SUITES = {
         Length(1, 1.0, 0.2),
         "ps_picture",
         2,
-        lambda options: {"tensorflow": options.tf},
+        lambda options: {"versions": {"TensorFlow": options.tf}},
     ),
     "mwms": Suite(
         mwms_suite.FIGURES,
@@ -117,7 +117,7 @@ SUITES = {
         Length(1, 0.5, 0.1),
         "mwms_picture",
         2,
-        lambda options: {"tensorflow": options.tf},
+        lambda options: {"versions": {"TensorFlow": options.tf}},
     ),
     "scale": Suite(
         scale_suite.FIGURES,
@@ -127,7 +127,7 @@ SUITES = {
         Length(1, 1.0, 0.2),
         "scale_picture",
         2,
-        lambda options: {"tensorflow": options.tf, "think_ms_of_paced": scale_suite.THINK_MS},
+        lambda options: {"versions": {"TensorFlow": options.tf}, "think_ms_of_paced": scale_suite.THINK_MS},
     ),
     "torch": Suite(
         torch_suite.FIGURES,
@@ -216,21 +216,12 @@ def run_patiently(run: Run, options: argparse.Namespace, repeated: list[str]) ->
     return suite.run_once(run, options)
 
 
-def machine_facts(options: argparse.Namespace) -> dict[str, object]:
-    cpu = "unknown"
-    for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            cpu = line.partition(":")[2].strip()
-            break
-    memory_kib = int(pathlib.Path("/proc/meminfo").read_text(encoding="utf-8").split()[1])
+def run_facts(options: argparse.Namespace) -> dict[str, object]:
+    """The machine, and how the suite is run on it."""
     return {
-        "cpu": cpu,
-        "cores": os.cpu_count(),
-        "memory_gib": round(memory_kib / 2**20, 1),
-        "kernel": platform.release(),
+        **facts_of_machine(),
         "network": "loopback, 127.0.0.1, TCP",
         "pinning": "none",
-        "load_average_before": os.getloadavg()[0],
         "runs": options.runs,
         "seconds": options.seconds,
         "warmup_s": options.warmup,
@@ -238,11 +229,14 @@ def machine_facts(options: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def warn_of_load(facts: dict[str, object]) -> None:
+def warn_of_load(facts: Mapping[str, object]) -> None:
     """Warns of other load: it affects the figures of waiting and busy polling most."""
-    load, cores = float(str(facts["load_average_before"])), os.cpu_count() or 1
-    if load > cores / 4:
-        print(f"the machine is not idle: load {load:.1f} on {cores} cores, which affects the figures", file=sys.stderr)
+    if float(str(facts["busy_before"])) > BUSY_MAX:
+        print(
+            f"the machine is not idle: its processors were {facts['busy_before']:.0%} busy in the second before, at a "
+            f"load of {facts['load_average_before']}, which affects the figures",
+            file=sys.stderr,
+        )
 
 
 def write_json(path: pathlib.Path, value: object) -> None:
@@ -264,11 +258,14 @@ def main(arguments: Sequence[str]) -> int:
     try:
         figures = choose_figures(options)
         options.out.mkdir(parents=True, exist_ok=True)
-        facts = machine_facts(options)
+        facts = run_facts(options)
         if not options.quick:
             warn_of_load(facts)
         runs = list(dict.fromkeys(run for figure in figures for run in (figure.ours, figure.peer)))
+        before = times_of()
         samples, facts["repeated"] = run_rounds(runs, options)
+        stolen = round(times_of().stolen_since(before), 4)
+        facts |= {"runs": max(map(len, samples.values())), "stolen": stolen, "left_out": left_out()}
         records = [record_of(figure, samples) for figure in figures]
     except (BenchError, ValueError) as error:
         print(f"bench: {error}", file=sys.stderr)

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO
 
 from collective_suite import size_name
+from machine import leave_out
 from records import BenchError, Figure, Run, Sample
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "python"))
@@ -97,16 +98,17 @@ def chosen_figures(figures: Sequence[Figure], options: argparse.Namespace) -> li
     if not python.exists():
         raise BenchError(f"there is no {python}; run tools/torch.sh {options.torch}, or name a Python: --python")
     if lack := lack_of_mpi(options):
-        print(f"{lack}: MPI is left out", file=sys.stderr)
+        leave_out(f"{lack}: MPI is left out")
         figures = [one for one in figures if one.peer.program != MPI]
     if lack := lab.why_not():
-        print(f"{lack}: tcp is left out", file=sys.stderr)
+        leave_out(f"{lack}: tcp is left out")
         figures = [one for one in figures if one.variant != "tcp"]
     return list(figures)
 
 
 def facts(options: argparse.Namespace) -> dict[str, object]:
-    return {"torch": options.torch, "network": "shm: one host; tcp: a network namespace for each rank, over a bridge"}
+    network = "shm: one host; tcp: a network namespace for each rank, over a bridge"
+    return {"versions": {"PyTorch": options.torch}, "network": network}
 
 
 def sizes_of(ranks: int, options: argparse.Namespace) -> list[int]:

@@ -33,7 +33,7 @@ tell_progress() {
     [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]] || continue
     finished=${BASH_REMATCH[1]} total=${BASH_REMATCH[2]} now=$((SECONDS - start))
     text="build $preset: $finished of $total"
-    [ "$now" -lt 5 ] || text+=", about $((now * (total - finished) / finished)) s left"
+    [ "$now" -lt 5 ] || [ "$finished" -eq 0 ] || text+=", about $((now * (total - finished) / finished)) s left"
     if [ -t 1 ]; then
       printf '\r\033[K%s' "$text"
     elif [ $((SECONDS - said)) -ge $PROGRESS_S ]; then

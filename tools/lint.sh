@@ -6,7 +6,7 @@
 #   site    the documentation as a site, in build/site: every page is in its menu, every link leads somewhere
 #   deploy  manifests, Dockerfile and scripts of deploy/: yamllint, tools/deploy_check.py
 #   text    whitespace at the ends of lines and files, which it fixes; links; fragments of changes; no link or ignored
-#           file among the tracked ones
+#           file among the tracked ones; tables that are what the kept records say
 # `tools/lint.sh --fix` applies clang-format and ruff's formatting instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -36,6 +36,7 @@ check_text() {
     cat build/logs/lint-links.log
     failed=1
   }
+  .venv/bin/python bench/figures.py --check || failed=1
   check_changes || failed=1
   check_tracked || failed=1
   return $failed

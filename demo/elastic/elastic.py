@@ -7,9 +7,7 @@ happens, and leaves a page and a picture. Everything in them is measured in this
 """
 
 import argparse
-import os
 import pathlib
-import re
 import signal
 import sys
 import tempfile
@@ -18,7 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "training"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 
+import machine
 from cluster import Side, Training, can, ours, stock
 from page import Shown, page, picture, table
 from watching import figures_of
@@ -113,16 +113,6 @@ def treat_stock(training: Training, kind: str) -> None:
     training.await_steps(time.time())
 
 
-def machine_of() -> str:
-    cores = os.cpu_count() or 1
-    try:
-        described = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        described = ""
-    found = re.search(r"^model name\s*: (.+)$", described, re.MULTILINE)
-    return f"{cores} processor{'s' if cores > 1 else ''}" + (f" ({found[1].strip()})" if found else "")
-
-
 def train(
     options: argparse.Namespace, schedule: Sequence[Fault], side: Side, folder: pathlib.Path
 ) -> tuple[Training, list[Fault]]:
@@ -173,7 +163,7 @@ def main(arguments: Sequence[str]) -> int:
         "servers": SERVERS,
         "doubled": DOUBLED if any(fault.kind == "double" for fault in schedule) else 0,
         "tensorflow": options.tf,
-        "machine": machine_of(),
+        "machine": machine.processor_words(machine.facts_of_machine(look_s=0)),
         "date": time.strftime("%Y-%m-%d %H:%M"),
     }
     shown = [Shown(training, figures_of(training.trainees, training.begin, training.end)) for training in trainings]

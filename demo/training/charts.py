@@ -95,7 +95,7 @@ def lines(
     return svg(parts, title)
 
 
-BAR_HEIGHT, BAR_GAP, BAR_NAMES = 26, 12, 150
+BAR_HEIGHT, BAR_GAP, BAR_NAMES, BAR_WORDS = 26, 12, 150, 160
 HEAD_HEIGHT, LINE_HEIGHT, LEFT_OF_TEXT = 36, 18, 16
 
 
@@ -124,7 +124,7 @@ def standalone_bars(
 
 
 def _bars(names: Sequence[str], values: Sequence[float], written: Sequence[str]) -> list[str]:
-    room = WIDTH - BAR_NAMES - 130
+    room = WIDTH - BAR_NAMES - BAR_WORDS
     parts = []
     for index, (name, value, figure) in enumerate(zip(names, values, written, strict=True)):
         top = index * (BAR_HEIGHT + BAR_GAP) + BAR_GAP / 2

@@ -3,13 +3,20 @@
 
 import html
 import itertools
+import pathlib
+import sys
 from collections.abc import Mapping, Sequence
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
+
+import machine
 from charts import Line, bars, lines, standalone_bars
+from records import Record
 from style import COLOURS, STYLE
 from table import NAMES, ROWS, Row, cells_of
 from training import Result
 
+STEPS = "steps_per_s"
 SMOOTH_STEPS = 100  # loss is shown as the mean of this many steps: the loss of a batch of 64 varies too much
 POINTS_MAX = 240
 SHOWN_SHARE = 0.995  # of the steps in the plot of step times; the slowest few would compress the others
@@ -42,14 +49,39 @@ def bar_figure(results: Sequence[Result], row: Row) -> str:
 
 def chart(results: Sequence[Result], facts: Mapping[str, object]) -> str:
     """A standalone picture of the steps per second, which names the machine. Facts: those of page()."""
-    row = next(row for row in ROWS if row.key == "steps_per_s")
+    row = next(row for row in ROWS if row.key == STEPS)
     written = [f"{cell.figure}, {cell.ratio}" if cell.ratio else cell.figure for cell in cells_of(row, results)]
-    names = [NAMES[result.program] for result in results]
     below = (
         f"Wide & Deep, {facts['servers']} parameter servers, {facts['workers']} workers, all on one machine",
         f"TensorFlow {facts['tensorflow']}, {facts['machine']}, {facts['date']}",
     )
-    values = [result.figures[row.key] for result in results]
+    programs = [result.program for result in results]
+    return steps_chart(programs, [result.figures[STEPS] for result in results], written, below)
+
+
+def chart_of(about: machine.Facts, records: Sequence[Record]) -> str:
+    """The same picture, from the records of several rounds: medians with their spread."""
+    shown = [record for record in records if record["metric"] == STEPS]
+    servers, workers = str(shown[0]["case"]).partition("_")[2].split("x")
+    first = shown[0]
+    values = [float(first["peer"]), *(float(record["ours"]) for record in shown)]
+    written = [
+        steps_words(first["peer"], first["peer_spread"]),
+        *(f"{steps_words(one['ours'], one['ours_spread'])}, {one['ratio']:.1f}x" for one in shown),
+    ]
+    below = (
+        f"Wide & Deep, {servers} parameter servers, {workers} workers, one machine, medians of {about['runs']} rounds",
+        f"TensorFlow {about['versions']['TensorFlow']}, {machine.processor_words(about)}, {about['date']}",
+    )
+    return steps_chart(["grpc", *(str(record["variant"]) for record in shown)], values, written, below)
+
+
+def steps_words(steps_per_s: float, spread: float) -> str:
+    return f"{steps_per_s:,.0f} ± {spread * 100:.0f} %"
+
+
+def steps_chart(programs: Sequence[str], values: Sequence[float], written: Sequence[str], below: Sequence[str]) -> str:
+    names = [NAMES[program] for program in programs]
     return standalone_bars(names, values, written, "Steps per second", below, COLOURS)
 
 

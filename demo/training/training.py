@@ -1,10 +1,12 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """One training of the demo: a cluster of its own, every worker so many steps, and what came of it."""
 
+import dataclasses
 import pathlib
+import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
@@ -70,6 +72,12 @@ def train(plan: Plan, program: str, watch: Callable[[int], None]) -> Result:
         (end - start, loss) for worker in workers for end, loss in zip(worker["ends"], worker["losses"], strict=True)
     )
     return Result(program, figures, timed, losses)
+
+
+def median_of(rounds: Sequence[Result]) -> Result:
+    """The medians of several rounds of one program, with the steps and losses of the last."""
+    figures = {key: statistics.median(one.figures[key] for one in rounds) for key in rounds[0].figures}
+    return dataclasses.replace(rounds[-1], figures=figures)
 
 
 def follow(cluster: Cluster, steps: int, watch: Callable[[int], None]) -> None:

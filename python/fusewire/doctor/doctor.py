@@ -202,7 +202,7 @@ def check_self_test(report: Report) -> Check:
         return Check(
             "self-test", FAIL, "a tensor arrived with the wrong content", "set FUSEWIRE_DISABLE=1, and report this"
         )
-    value = f"a tensor of 1 MiB from a ps to a worker over loopback in {facts['best_ms']} ms"
+    value = f"a tensor of 1 MiB from a ps to a worker over loopback in {facts['median_ms']} ms"
     if not facts["counts"].get("calls_in"):
         return Check("self-test", WARN, f"{value}, but over gRPC", "FUSEWIRE_LOG=debug fusewire run ... shows why")
     return Check("self-test", OK, f"{value}, {'through shared memory' if is_shared(facts) else 'over TCP'}")

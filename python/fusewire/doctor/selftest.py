@@ -6,6 +6,7 @@ crashes, the doctor can still report it. It prints a JSON object for each step t
 """
 
 import json
+import statistics
 import time
 from typing import Any
 
@@ -35,7 +36,7 @@ def report(**facts: Any) -> None:
 
 
 def send_tensor() -> dict[str, Any]:
-    """Sends a tensor a few times; returns whether it arrived, the best time, and what the plug-in counted meanwhile."""
+    """Sends a tensor a few times; returns whether it arrived, the median time, and what the plug-in counted."""
     import numpy as np
     import tensorflow as tf
 
@@ -49,15 +50,15 @@ def send_tensor() -> dict[str, Any]:
     with tf.device("/job:worker/task:0"):
         here = tf.identity(there)
     before = fusewire.stats()
-    best_s = float("inf")
+    times_s = []
     with tf1.Session(servers[1].target) as session:
         for _ in range(ROUNDS):
             begun = time.monotonic()
             got = session.run(here)
-            best_s = min(best_s, time.monotonic() - begun)
+            times_s.append(time.monotonic() - begun)
     after = fusewire.stats()
     return {
         "arrived": bool(np.array_equal(got, np.arange(1, ELEMENTS + 1, dtype=np.float32))),
-        "best_ms": round(best_s * 1000, 2),
+        "median_ms": round(statistics.median(times_s) * 1000, 2),
         "counts": {name: after[name] - before.get(name, 0) for name in after},
     }
