@@ -150,5 +150,6 @@ def blocks_of(records: Kept) -> dict[str, str]:
 def demo(measurements: Sequence[Measurement]) -> str:
     found = records_of(measurements)
     of = [ratios(picked(found, variant=name, metric="steps_per_s")) for name in OURS]
-    line = machine.line_of([one.machine for one in measurements])
-    return f"Here, `grpc++` makes {of[0]} times as many steps as stock gRPC, `star_server` {of[1]} times. {line}"
+    facts = measurements[0].machine
+    where = f"{facts['date']}, {machine.processor_words(facts)}, median of {machine.counted(str(facts['runs']), 'round')}"
+    return f"Here, `grpc++` makes {of[0]} times as many steps as stock gRPC, `star_server` {of[1]} times ({where})."
