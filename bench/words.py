@@ -151,5 +151,6 @@ def demo(measurements: Sequence[Measurement]) -> str:
     found = records_of(measurements)
     of = [ratios(picked(found, variant=name, metric="steps_per_s")) for name in OURS]
     facts = measurements[0].machine
-    where = f"{facts['date']}, {machine.processor_words(facts)}, median of {machine.counted(str(facts['runs']), 'round')}"
+    rounds = machine.counted(str(facts["runs"]), "round")
+    where = f"{facts['date']}, {machine.processor_words(facts)}, median of {rounds}"
     return f"Here, `grpc++` makes {of[0]} times as many steps as stock gRPC, `star_server` {of[1]} times ({where})."
