@@ -37,8 +37,8 @@ const std::set<std::string>& References() {
   return *ops;
 }
 
-// Those that their attributes alone make again, and that TensorFlow's own operations export and import. A dense table has
-// its empty key as an input, and other libraries may keep their rows elsewhere.
+// Those that their attributes alone make again, and that TensorFlow's own operations export and import. A dense table
+// has its empty key as an input, and other libraries may keep their rows elsewhere.
 const std::set<std::string>& Tables() {
   static const auto* ops = new std::set<std::string>{"HashTable",
                                                      "HashTableV2",
