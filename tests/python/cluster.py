@@ -125,11 +125,19 @@ class Tasks:
     """The tasks of one cluster, each of which a test may stop, kill and restart."""
 
     def __init__(
-        self, folder: pathlib.Path, program: str, protocol: str, workers: int, environment: dict[str, str]
+        self,
+        folder: pathlib.Path,
+        program: str,
+        protocol: str,
+        workers: int,
+        environment: dict[str, str],
+        before_server: str = "",
     ) -> None:
         self._folder = folder
         self._program = folder / "program.py"
-        self._program.write_text(program, encoding="utf-8")
+        head, mark, tail = PROLOGUE.partition("server = ")
+        text = head + before_server + mark + tail + textwrap.dedent(program)
+        self._program.write_text(text, encoding="utf-8")
         addresses = free_addresses(2 + workers)
         self._cluster = {"ps": addresses[:2], "worker": addresses[2:]}
         self._environment = {**os.environ, "TEST_PROTOCOL": protocol, "CUDA_VISIBLE_DEVICES": "", **environment}
@@ -218,9 +226,7 @@ def tasks(tmp_path, request):
 
     def make(program: str, protocol: str, workers: int = 1, before_server: str = "", **environment: str) -> Tasks:
         given = {**reactors_of(request.node.name), **environment}
-        head, mark, tail = PROLOGUE.partition("server = ")
-        text = head + before_server + mark + tail + textwrap.dedent(program)
-        made.append(Tasks(tmp_path, text, protocol, workers, given))
+        made.append(Tasks(tmp_path, program, protocol, workers, given, before_server))
         return made[-1]
 
     yield make
