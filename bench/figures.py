@@ -127,7 +127,7 @@ def measure(suite: str, options: argparse.Namespace) -> None:
         print(f"figures: {' '.join([*command, *plan])}", flush=True)
         done = subprocess.run([*command, *plan], cwd=ROOT, check=False)
         if done.returncode != 0:
-            raise FiguresError(f"{suite}: exit {done.returncode}; the records of before stay")
+            raise FiguresError(f"{suite}: exit {done.returncode}; the earlier records are kept")
         kept.keep(KEPT, suite, kept.measured(OUT, suite))
 
 
@@ -165,7 +165,7 @@ def wrapped(block: str) -> str:
 
 
 def blocks_of(records: Kept) -> dict[str, str]:
-    """What stands between the markers of each name."""
+    """The text between each pair of markers, by name."""
     blocks = {suite: suite_block(suite, records[suite]) for suite in TABLES if suite in records}
     return {name: wrapped(block) for name, block in (blocks | words.blocks_of(records)).items()}
 
@@ -227,7 +227,7 @@ def main(arguments: Sequence[str]) -> int:
         (ROOT / page).write_text(text, encoding="utf-8")
         print(f"figures: wrote {page}")
     for name in unused(ROOT, records):
-        print(f"figures: no page has <!-- figures: {name} -->: its records are kept, and written nowhere")
+        print(f"figures: no page has <!-- figures: {name} -->: its records are kept, but shown on no page")
     return 0
 
 

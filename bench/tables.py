@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """The tables of docs/performance.md, in Markdown, from the records of a suite.
 
-Each function takes the records of its suite, in the suite's order, and returns what stands below the line about the
+Each function takes its suite's records, in the suite's order, and returns the Markdown that follows the line about the
 machine. A value is a median and its spread, "1,431 ± 4 %"; a ratio is in brackets, and bold where it misses its target.
 """
 

@@ -137,7 +137,7 @@ EXPECT: dict[str, Callable[[Group], list[str]]] = {
 
 
 def blocks_of(records: Kept) -> dict[str, str]:
-    """What stands between the markers of each name."""
+    """The text between each pair of markers, by name."""
     blocks = {"note": NOTE}
     lines = [line for suite, say in EXPECT.items() if suite in records for line in say(records_of(records[suite]))]
     if lines:

@@ -11,7 +11,7 @@ import zlib
 
 import pytest
 import warm
-from processes import free_addresses, wait_until
+from processes import ci_turn, free_addresses, wait_until
 
 from fusewire.inspect import seeing
 
@@ -71,8 +71,7 @@ ports = free_ports(4)
 
 def reactors_of(test: str) -> dict[str, str]:
     """The number of reactors of a test's tasks: 1, 2 or 4, by its name and CI's turn; TEST_REACTORS overrides it."""
-    turn = int(os.environ.get("CI_TURN") or 0)
-    count = os.environ.get("TEST_REACTORS") or str((1, 2, 4)[(zlib.crc32(test.encode()) + turn) % 3])
+    count = os.environ.get("TEST_REACTORS") or str((1, 2, 4)[(zlib.crc32(test.encode()) + ci_turn()) % 3])
     print(f"again with as many reactors: TEST_REACTORS={count}")
     return {"FUSEWIRE_PS_REACTORS": count, "FUSEWIRE_WORKER_REACTORS": count}
 

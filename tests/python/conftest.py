@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 from cluster import run_cluster, serving, tasks
-from processes import clean_environment, process
+from processes import ci_turn, clean_environment, process
 
 __all__ = ["run_cluster", "serving", "tasks"]  # fixtures, for the tests beside
 
@@ -48,11 +48,10 @@ def take_turns(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("in_turn"):
             sets.setdefault((str(item.path), getattr(item, "originalname", item.name)), []).append(item)
-    turn = int(os.environ.get("CI_TURN", "0"))
     left_out = []
     for every in sets.values():
         [number] = every[0].get_closest_marker("in_turn").args
-        begin = turn * number % len(every)
+        begin = ci_turn() * number % len(every)
         left_out += (every[begin:] + every[:begin])[number:]
     leave_out(config, items, left_out)
 

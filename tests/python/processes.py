@@ -18,6 +18,11 @@ Found = TypeVar("Found")
 OURS = ("FUSEWIRE_", "NETWORK_", "PS_", "WORKER_", "TF_")
 
 
+def ci_turn() -> int:
+    """Chosen by the commit, so that a commit always has the same run; 0 outside of CI."""
+    return int(os.environ.get("CI_TURN") or 0)
+
+
 def clean_environment(**more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     return {**kept, "TF_CPP_MIN_LOG_LEVEL": "2", **more}

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from conftest import ROOT, clean_environment
+from processes import ci_turn
 
 pytestmark = pytest.mark.once
 
@@ -35,7 +36,7 @@ def soak(folder, *words) -> str:
     return ended.stdout
 
 
-TURN = int(os.environ.get("CI_TURN") or 0)
+TURN = ci_turn()
 
 
 @pytest.mark.timeout(600)

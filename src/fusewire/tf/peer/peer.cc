@@ -182,8 +182,8 @@ void Peer::ForgetSessions() {
   retelling_->Clear();
 }
 
-// Off the reactor: it may send over gRPC. Without a session, whoever calls next looks for it, and what is under way
-// must not dial the old place again.
+// Searches off the reactor, as that may send over gRPC. Without a session the next call does the search; calls under
+// way must not dial the old address again.
 void Peer::LookFor() {
   SidePtr side;
   ChannelPtr lost;
