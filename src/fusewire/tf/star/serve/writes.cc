@@ -4,6 +4,7 @@
 #include <string>
 
 #include <absl/strings/match.h>
+#include "fusewire/tf/bridge/nodes.h"
 #include "fusewire/tf/star/cut/grouping.h"
 
 namespace fusewire::tf {
@@ -40,14 +41,10 @@ int IndicesOf(const Node& node) {
 
 // The operation that has made the handle, or the reference.
 const Node* MakerOf(const Node& node, int input) {
-  const Edge* edge = nullptr;
-  if (!node.input_edge(input, &edge).ok()) return nullptr;
-  const Node* maker = edge->src();
-  while (maker->IsIdentity() || maker->type_string() == "RefIdentity") {
-    if (!maker->input_edge(0, &edge).ok()) return nullptr;
-    maker = edge->src();
-  }
-  return maker;
+  const Edge* edge = InputOf(node, input);
+  while (edge != nullptr && (edge->src()->IsIdentity() || edge->src()->type_string() == "RefIdentity"))
+    edge = InputOf(*edge->src(), 0);
+  return edge == nullptr ? nullptr : edge->src();
 }
 
 }  // namespace
