@@ -84,10 +84,10 @@ TEST(ProcessBudget, IsOneForServersAndEndpointsWhichWaitAtItsBoundAndDoNotFail) 
     const auto ends = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     const auto is_late = [&] { return std::chrono::steady_clock::now() > ends; };
     // The bytes that the last one left reserved are recalled, and returned.
-    int holder = 0;
+    Budget::Share holder(&budget);
     bool has_all = false;
     while (!has_all && !is_late()) {
-      has_all = budget.TryReserve(budget.limit_bytes(), &holder);
+      has_all = holder.TryReserve(budget.limit_bytes());
       if (!has_all) std::this_thread::yield();
     }
     ASSERT_TRUE(has_all);
@@ -95,7 +95,7 @@ TEST(ProcessBudget, IsOneForServersAndEndpointsWhichWaitAtItsBoundAndDoNotFail) 
     while (!budget.wanted() && !is_late()) std::this_thread::yield();
     EXPECT_TRUE(budget.wanted());
     EXPECT_EQ(sent.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
-    budget.Release(budget.limit_bytes());
+    holder.Release(budget.limit_bytes());
     EXPECT_TRUE(sent.get().ok());
   }
   EXPECT_EQ(landed, large);

@@ -107,12 +107,12 @@ void Task::Look() {
 void Task::CheckIdle() {
   Journal& journal = run.journal;
   Budget& budget = task->context().receive_budget();
-  bool struck = run.meddler.Strikes(Meddle::kHoldBudget) && budget.TryReserve(1, this);
+  Budget::Share canary(&budget);
+  if (run.meddler.Strikes(Meddle::kHoldBudget)) (void)canary.TryReserve(1);
   if (budget.used_bytes() != 0) {
     journal.Find("budget-held", "%d: %llu bytes of the receive budget are held by nobody's message", index,
                  static_cast<unsigned long long>(budget.used_bytes()));
   }
-  if (struck) budget.Release(1);
   uint64_t large = run.bytes_max + task->context().options().window_bytes / 4 + kCopyBytesMax;
   if (budget.peak_bytes() > std::max(budget.limit_bytes(), large)) {
     journal.Find("over-budget", "%d: the budget's peak is %llu of %llu bytes", index,

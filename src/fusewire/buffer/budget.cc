@@ -6,55 +6,136 @@
 #include "fusewire/base/check.h"
 
 namespace fusewire {
+namespace {
+
+// The pace never lets fewer messages through at once than this.
+constexpr uint64_t kAtOnceMin = 16;
+
+}  // namespace
 
 Budget::~Budget() { FUSEWIRE_CHECK(used_bytes() == 0); }
 
-bool Budget::TryReserve(uint64_t bytes, const void* holder) {
+void Budget::Pace(uint64_t at_once_bytes) {
   MutexLock lock(mutex_);
-  auto place = std::find(queue_.begin(), queue_.end(), holder);
-  bool first = queue_.empty() || place == queue_.begin();
-  uint64_t used = used_bytes();
-  bool fits = used == taken_bytes_ || (used <= limit_bytes_ && bytes <= limit_bytes_ - used);
-  if (!first || !fits) {
-    if (place == queue_.end()) queue_.push_back(holder);
-    waiting_.store(queue_.size(), std::memory_order_relaxed);
-    return false;
-  }
-  if (place != queue_.end()) queue_.erase(place);
-  waiting_.store(queue_.size(), std::memory_order_relaxed);
-  used_bytes_.store(used + bytes, std::memory_order_relaxed);
-  peak_bytes_.store(std::max(peak_bytes(), used + bytes), std::memory_order_relaxed);
-  return true;
-}
-
-void Budget::GiveUp(const void* holder) {
-  MutexLock lock(mutex_);
-  auto place = std::find(queue_.begin(), queue_.end(), holder);
-  if (place != queue_.end()) queue_.erase(place);
-  waiting_.store(queue_.size(), std::memory_order_relaxed);
-}
-
-void Budget::Release(uint64_t bytes) {
-  MutexLock lock(mutex_);
-  FUSEWIRE_CHECK(used_bytes() >= bytes);
-  used_bytes_.store(used_bytes() - bytes, std::memory_order_relaxed);
+  at_once_bytes_ = at_once_bytes;
 }
 
 bool Budget::Take(uint64_t bytes) {
   MutexLock lock(mutex_);
   taken_bytes_ += bytes;
-  const uint64_t used = used_bytes() + bytes;
-  used_bytes_.store(used, std::memory_order_relaxed);
-  peak_bytes_.store(std::max(peak_bytes(), used), std::memory_order_relaxed);
-  return used <= limit_bytes_;
+  SetUsed(used_bytes() + bytes);
+  return used_bytes() <= limit_bytes_;
 }
 
 void Budget::GiveBack(uint64_t bytes) {
   MutexLock lock(mutex_);
   FUSEWIRE_CHECK(taken_bytes_ >= bytes);
-  taken_bytes_ -= bytes;
   FUSEWIRE_CHECK(used_bytes() >= bytes);
-  used_bytes_.store(used_bytes() - bytes, std::memory_order_relaxed);
+  taken_bytes_ -= bytes;
+  SetUsed(used_bytes() - bytes);
+  WakeFirst(false);
+}
+
+void Budget::LookAtTime(int64_t now_ns) {
+  const int64_t passed_ns = now_ns - period_began_ns_;
+  if (at_once_bytes_ == 0 || passed_ns < kPaceNs) return;
+  const int count = passed_ns < 2 * kPaceNs ? 1 : 2;
+  for (int i = 0; i < count; ++i) periods_[++period_ % 2] = Period();
+  period_began_ns_ = now_ns;
+}
+
+bool Budget::Fits(uint64_t bytes) const {
+  const uint64_t used = used_bytes();
+  return used == taken_bytes_ || (IsInPace() && used <= limit_bytes_ && bytes <= limit_bytes_ - used);
+}
+
+bool Budget::IsInPace() const {
+  if (at_once_bytes_ == 0) return true;
+  const uint64_t recent = periods_[0].granted_bytes + periods_[1].granted_bytes;
+  const uint64_t largest = std::max(periods_[0].largest_bytes, periods_[1].largest_bytes);
+  return recent < std::max(at_once_bytes_, largest < UINT64_MAX / kAtOnceMin ? kAtOnceMin * largest : largest);
+}
+
+void Budget::SetUsed(uint64_t bytes) {
+  used_bytes_.store(bytes, std::memory_order_relaxed);
+  peak_bytes_.store(std::max(peak_bytes(), bytes), std::memory_order_relaxed);
+}
+
+// ---- the queue ----
+
+void Budget::Append(Share* share) {
+  share->waits_ = true;
+  share->before_ = last_;
+  (last_ == nullptr ? first_ : last_->next_) = share;
+  last_ = share;
+  waiting_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Budget::Remove(Share* share) {
+  const bool is_first = share == first_;
+  (is_first ? first_ : share->before_->next_) = share->next_;
+  (share == last_ ? last_ : share->next_->before_) = share->before_;
+  share->before_ = share->next_ = nullptr;
+  share->waits_ = share->is_woken_ = false;
+  waiting_.fetch_sub(1, std::memory_order_relaxed);
+  if (is_first) WakeFirst(true);
+}
+
+void Budget::WakeFirst(bool is_new) {
+  if (first_ == nullptr || first_->is_woken_ || !first_->on_room_) return;
+  if (!is_new && !Fits(first_->wish_bytes_)) return;
+  first_->is_woken_ = true;
+  first_->on_room_();
+}
+
+// ---- a share ----
+
+Budget::Share::~Share() {
+  GiveUp();
+  if (bytes_ > 0) Release(bytes_);
+}
+
+bool Budget::Share::TryReserve(uint64_t bytes, int64_t now_ns) {
+  MutexLock lock(budget_.mutex_);
+  budget_.LookAtTime(now_ns);
+  Period& now = budget_.periods_[budget_.period_ % 2];
+  now.largest_bytes = std::max(now.largest_bytes, bytes);
+  is_woken_ = false;
+  wish_bytes_ = bytes;
+  is_first_ = budget_.first_ == nullptr || budget_.first_ == this;
+  if (!is_first_ || !budget_.Fits(bytes)) {
+    if (!waits_) budget_.Append(this);
+    // Its time may have come by ours.
+    if (!is_first_) budget_.WakeFirst(false);
+    return false;
+  }
+  // What it got a moment ago counts anew: both are used together.
+  recent_bytes_ = budget_.period_ - period_ <= 1 ? recent_bytes_ : 0;
+  budget_.periods_[period_ % 2].granted_bytes -= recent_bytes_;
+  recent_bytes_ += bytes;
+  period_ = budget_.period_;
+  now.granted_bytes += recent_bytes_;
+  bytes_ += bytes;
+  budget_.SetUsed(budget_.used_bytes() + bytes);
+  if (waits_) budget_.Remove(this);
+  return true;
+}
+
+void Budget::Share::GiveUp() {
+  MutexLock lock(budget_.mutex_);
+  if (waits_) budget_.Remove(this);
+}
+
+void Budget::Share::Release(uint64_t bytes) {
+  MutexLock lock(budget_.mutex_);
+  FUSEWIRE_CHECK(bytes_ >= bytes);
+  FUSEWIRE_DCHECK(budget_.used_bytes() >= bytes);
+  bytes_ -= bytes;
+  budget_.SetUsed(budget_.used_bytes() - bytes);
+  const uint64_t recent = std::min(bytes, recent_bytes_);
+  recent_bytes_ -= recent;
+  if (budget_.period_ - period_ <= 1) budget_.periods_[period_ % 2].granted_bytes -= recent;
+  budget_.WakeFirst(false);
 }
 
 }  // namespace fusewire

@@ -1,32 +1,34 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A Budget bounds memory that many holders share: none gets more than is left, and
 // waiting holders are served in the order of their requests.
+// It may be paced: then no more is granted while what was granted in the last few milliseconds is more than the caches
+// hold. So peers that all send at once take turns, and what one has sent is used before the next one's replaces it.
+// What was granted earlier does not count: slow peers must not keep the others waiting.
 // Home: any thread. Owns: a sum and a queue. Fails: TryReserve says not yet; see docs/buffers.md for who holds what.
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <utility>
 
+#include "fusewire/base/clock.h"
 #include "fusewire/base/mutex.h"
+#include "fusewire/base/unique_function.h"
 
 namespace fusewire {
 
 class Budget {
  public:
+  class Share;
+
   explicit Budget(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
   ~Budget();
   Budget(const Budget&) = delete;
   Budget& operator=(const Budget&) = delete;
 
-  // Any thread. All or nothing. On false, `holder` is in the queue: no holder behind it is served before it asks again
-  // and succeeds, or leaves the queue. A request larger than the whole budget is granted when nothing else is reserved,
-  // so that one very large message can pass, alone.
-  bool TryReserve(uint64_t bytes, const void* holder);
-  // Any thread. The holder leaves the queue, if it is in it.
-  void GiveUp(const void* holder);
-  // Any thread. Returns what TryReserve granted, in any number of steps.
-  void Release(uint64_t bytes);
+  // Any thread. From now on about `at_once_bytes` are granted at once, or 16 times the largest request if that is more.
+  void Pace(uint64_t at_once_bytes);
   // Any thread. Counts memory that is there already, beyond the limit if need be. Requests then wait for it,
   // too, but for one at a time, which is granted when nothing else is reserved. False: more than the limit is used now.
   // Not to be forgotten: GiveBack.
@@ -39,15 +41,79 @@ class Budget {
   // Any thread. True while a holder waits: others should then return what they don't need.
   bool wanted() const { return waiting_.load(std::memory_order_relaxed) > 0; }
 
+  // When a paced budget has to be asked again at the latest: time passes without a call.
+  static constexpr int64_t kPaceNs = 10 * kMillisecondNs;
+
  private:
+  // What was granted in a period of kPaceNs, and is not returned yet.
+  struct Period {
+    uint64_t granted_bytes = 0;
+    uint64_t largest_bytes = 0;
+  };
+
+  void LookAtTime(int64_t now_ns) FUSEWIRE_REQUIRES(mutex_);
+  bool Fits(uint64_t bytes) const FUSEWIRE_REQUIRES(mutex_);
+  bool IsInPace() const FUSEWIRE_REQUIRES(mutex_);
+  void SetUsed(uint64_t bytes) FUSEWIRE_REQUIRES(mutex_);
+  void Append(Share* share) FUSEWIRE_REQUIRES(mutex_);
+  void Remove(Share* share) FUSEWIRE_REQUIRES(mutex_);
+  // If there is room for it. `is_new`: in any case, so that it looks at the time.
+  void WakeFirst(bool is_new) FUSEWIRE_REQUIRES(mutex_);
+
   const uint64_t limit_bytes_;
   // A mutex, unlike the rest of the lower rooms: it is taken when a window grows or shrinks, never per message.
   Mutex mutex_;
-  std::deque<const void*> queue_ FUSEWIRE_GUARDED_BY(mutex_);
-  uint64_t taken_bytes_ FUSEWIRE_GUARDED_BY(mutex_) = 0;  // of those used
-  std::atomic<uint64_t> used_bytes_{0};                   // written under the mutex
+  Share* first_ FUSEWIRE_GUARDED_BY(mutex_) = nullptr;  // those that wait
+  Share* last_ FUSEWIRE_GUARDED_BY(mutex_) = nullptr;
+  uint64_t taken_bytes_ FUSEWIRE_GUARDED_BY(mutex_) = 0;    // of those used
+  uint64_t at_once_bytes_ FUSEWIRE_GUARDED_BY(mutex_) = 0;  // 0: not paced
+  Period periods_[2] FUSEWIRE_GUARDED_BY(mutex_);           // the current one and the one before
+  uint64_t period_ FUSEWIRE_GUARDED_BY(mutex_) = 2;
+  int64_t period_began_ns_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
+  std::atomic<uint64_t> used_bytes_{0};  // written under the mutex
   std::atomic<uint64_t> peak_bytes_{0};
   std::atomic<size_t> waiting_{0};
+};
+
+// What one holder has of a budget, and its place in the queue. Home: its owner's. The budget outlives it.
+class Budget::Share {
+ public:
+  // `on_room`: this share waits as the first, and there may be room; ask again. Any thread, under the budget's lock: it
+  // must not call the budget.
+  explicit Share(Budget* budget, UniqueFunction<void()> on_room = nullptr)
+      : budget_(*budget), on_room_(std::move(on_room)) {}
+  // Leaves the queue, and returns all.
+  ~Share();
+  Share(const Share&) = delete;
+  Share& operator=(const Share&) = delete;
+
+  // All or nothing. On false, the share is in the queue: none behind it is served before it asks again and succeeds, or
+  // leaves the queue. A request larger than the whole budget is granted when nothing else is reserved, so that one very
+  // large message can pass, alone. `now_ns` matters if the budget is paced.
+  bool TryReserve(uint64_t bytes, int64_t now_ns = 0);
+  // Leaves the queue, if it is in it.
+  void GiveUp();
+  // Returns what TryReserve granted, in any number of steps.
+  void Release(uint64_t bytes);
+  uint64_t bytes() const { return bytes_; }
+  // In the queue, as of the last TryReserve.
+  bool is_first() const { return is_first_; }
+
+ private:
+  friend class Budget;
+
+  Budget& budget_;
+  UniqueFunction<void()> on_room_;
+  uint64_t bytes_ = 0;
+  uint64_t recent_bytes_ = 0;  // of those: granted in the period `period_`
+  uint64_t period_ = 0;
+  bool is_first_ = false;
+  // Under the budget's lock:
+  uint64_t wish_bytes_ = 0;  // while it waits
+  bool waits_ = false;
+  bool is_woken_ = false;  // and has not asked again since
+  Share* before_ = nullptr;
+  Share* next_ = nullptr;
 };
 
 }  // namespace fusewire

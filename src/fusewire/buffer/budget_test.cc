@@ -4,116 +4,221 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <thread>
 #include <vector>
 
 #include "fusewire/base/check.h"
+#include "fusewire/base/clock.h"
 #include "fusewire/base/random.h"
 
 namespace fusewire {
 namespace {
 
-// Any address will do as a holder.
-const int kAnna = 0;
-const int kBert = 0;
-const int kCarl = 0;
+// Counts how often it is told that there is room.
+struct Waiter {
+  explicit Waiter(Budget* budget) : share(budget, [this] { ++woken; }) {}
+  int woken = 0;
+  Budget::Share share;
+};
 
-TEST(Budget, GrantsAllOrNothing) {
-  Budget budget(100);
-  EXPECT_EQ(budget.limit_bytes(), 100u);
-  EXPECT_TRUE(budget.TryReserve(60, &kAnna));
-  EXPECT_FALSE(budget.TryReserve(41, &kAnna));
-  EXPECT_EQ(budget.used_bytes(), 60u);
-  EXPECT_TRUE(budget.TryReserve(40, &kAnna));
-  EXPECT_FALSE(budget.TryReserve(1, &kAnna));
-  EXPECT_TRUE(budget.TryReserve(0, &kAnna));
-  budget.Release(30);
-  EXPECT_TRUE(budget.TryReserve(30, &kAnna));
-  budget.Release(100);
-  EXPECT_EQ(budget.used_bytes(), 0u);
-  EXPECT_EQ(budget.peak_bytes(), 100u);
+class BudgetTest : public testing::Test {
+ protected:
+  Budget budget_{100};
+  Budget::Share anna_{&budget_}, bert_{&budget_}, carl_{&budget_};
+};
+
+TEST_F(BudgetTest, GrantsAllOrNothing) {
+  EXPECT_EQ(budget_.limit_bytes(), 100u);
+  EXPECT_TRUE(anna_.TryReserve(60));
+  EXPECT_FALSE(anna_.TryReserve(41));
+  EXPECT_EQ(budget_.used_bytes(), 60u);
+  EXPECT_TRUE(anna_.TryReserve(40));
+  EXPECT_FALSE(anna_.TryReserve(1));
+  EXPECT_TRUE(anna_.TryReserve(0));
+  EXPECT_EQ(anna_.bytes(), 100u);
+  anna_.Release(30);
+  EXPECT_TRUE(anna_.TryReserve(30));
+  anna_.Release(100);
+  EXPECT_EQ(budget_.used_bytes(), 0u);
+  EXPECT_EQ(budget_.peak_bytes(), 100u);
 }
 
-TEST(Budget, AWishLargerThanAllOfItPassesAlone) {
-  Budget budget(100);
-  EXPECT_TRUE(budget.TryReserve(1, &kAnna));
-  EXPECT_FALSE(budget.TryReserve(500, &kBert));
-  budget.Release(1);
-  EXPECT_TRUE(budget.TryReserve(500, &kBert));
-  EXPECT_FALSE(budget.TryReserve(1, &kAnna));
-  budget.Release(450);  // in steps; 50 are left
-  EXPECT_TRUE(budget.TryReserve(50, &kAnna));
-  EXPECT_FALSE(budget.TryReserve(1, &kAnna));
-  EXPECT_EQ(budget.peak_bytes(), 500u);
-  budget.GiveUp(&kAnna);
-  budget.Release(100);
+TEST_F(BudgetTest, AWishLargerThanAllOfItPassesAlone) {
+  EXPECT_TRUE(anna_.TryReserve(1));
+  EXPECT_FALSE(bert_.TryReserve(500));
+  anna_.Release(1);
+  EXPECT_TRUE(bert_.TryReserve(500));
+  EXPECT_FALSE(anna_.TryReserve(1));
+  bert_.Release(450);  // in steps; 50 are left
+  EXPECT_TRUE(anna_.TryReserve(50));
+  EXPECT_FALSE(anna_.TryReserve(1));
+  EXPECT_EQ(budget_.peak_bytes(), 500u);
 }
 
-TEST(Budget, HugeWishesDoNotRunOver) {
-  Budget budget(100);
-  EXPECT_TRUE(budget.TryReserve(1, &kAnna));
-  EXPECT_FALSE(budget.TryReserve(UINT64_MAX, &kAnna));
-  EXPECT_FALSE(budget.TryReserve(UINT64_MAX - 1, &kAnna));
-  budget.Release(1);
-  EXPECT_TRUE(budget.TryReserve(UINT64_MAX, &kAnna));
-  EXPECT_FALSE(budget.TryReserve(1, &kAnna));
-  budget.Release(UINT64_MAX);
-  EXPECT_EQ(budget.used_bytes(), 0u);
+TEST_F(BudgetTest, HugeWishesDoNotRunOver) {
+  EXPECT_TRUE(anna_.TryReserve(1));
+  EXPECT_FALSE(anna_.TryReserve(UINT64_MAX));
+  EXPECT_FALSE(anna_.TryReserve(UINT64_MAX - 1));
+  anna_.Release(1);
+  EXPECT_TRUE(anna_.TryReserve(UINT64_MAX));
+  EXPECT_FALSE(anna_.TryReserve(1));
+  anna_.Release(UINT64_MAX);
+  EXPECT_EQ(budget_.used_bytes(), 0u);
 }
 
-TEST(Budget, KeepsTheOrderOfTheQueue) {
-  Budget budget(100);
-  ASSERT_TRUE(budget.TryReserve(90, &kAnna));
-  EXPECT_FALSE(budget.TryReserve(50, &kBert));
-  EXPECT_FALSE(budget.TryReserve(10, &kCarl));  // would fit, but Bert came first
-  budget.Release(90);
-  EXPECT_FALSE(budget.TryReserve(10, &kCarl));
-  EXPECT_TRUE(budget.TryReserve(50, &kBert));
-  EXPECT_TRUE(budget.TryReserve(10, &kCarl));
-  budget.Release(60);
+TEST_F(BudgetTest, KeepsTheOrderOfTheQueue) {
+  ASSERT_TRUE(anna_.TryReserve(90));
+  EXPECT_FALSE(bert_.TryReserve(50));
+  EXPECT_FALSE(carl_.TryReserve(10));  // would fit, but Bert came first
+  anna_.Release(90);
+  EXPECT_FALSE(carl_.TryReserve(10));
+  EXPECT_TRUE(bert_.TryReserve(50));
+  EXPECT_TRUE(carl_.TryReserve(10));
 }
 
-TEST(Budget, AWaiterThatGivesUpLetsTheNextOnePass) {
-  Budget budget(100);
-  ASSERT_TRUE(budget.TryReserve(90, &kAnna));
-  EXPECT_FALSE(budget.TryReserve(50, &kBert));
-  EXPECT_FALSE(budget.TryReserve(10, &kCarl));
-  budget.GiveUp(&kBert);
-  EXPECT_TRUE(budget.TryReserve(10, &kCarl));
-  budget.GiveUp(&kBert);  // no harm
-  budget.Release(100);
+TEST_F(BudgetTest, AWaiterThatGivesUpLetsTheNextOnePass) {
+  ASSERT_TRUE(anna_.TryReserve(90));
+  EXPECT_FALSE(bert_.TryReserve(50));
+  EXPECT_FALSE(carl_.TryReserve(10));
+  bert_.GiveUp();
+  EXPECT_TRUE(carl_.TryReserve(10));
+  bert_.GiveUp();  // no harm
 }
 
-TEST(Budget, IsWantedWhileAnyoneWaits) {
-  Budget budget(1);
-  EXPECT_TRUE(budget.TryReserve(1, &kAnna));
-  EXPECT_FALSE(budget.wanted());
-  EXPECT_FALSE(budget.TryReserve(1, &kBert));
-  EXPECT_FALSE(budget.TryReserve(1, &kCarl));
-  EXPECT_TRUE(budget.wanted());
-  budget.Release(1);
-  EXPECT_TRUE(budget.TryReserve(1, &kBert));
-  EXPECT_TRUE(budget.wanted());
-  budget.GiveUp(&kCarl);
-  EXPECT_FALSE(budget.wanted());
-  budget.Release(1);
+TEST_F(BudgetTest, AWaiterMayLeaveTheQueueAnywhere) {
+  Budget::Share dora(&budget_);
+  ASSERT_TRUE(anna_.TryReserve(90));
+  EXPECT_FALSE(bert_.TryReserve(50));
+  EXPECT_FALSE(carl_.TryReserve(50));
+  EXPECT_FALSE(dora.TryReserve(50));
+  carl_.GiveUp();
+  anna_.Release(90);
+  EXPECT_FALSE(dora.TryReserve(50));
+  EXPECT_TRUE(bert_.TryReserve(50));
+  EXPECT_FALSE(carl_.TryReserve(1));  // behind Dora now
+  EXPECT_TRUE(dora.TryReserve(40));
+  EXPECT_TRUE(carl_.TryReserve(1));
+}
+
+TEST_F(BudgetTest, IsWantedWhileAnyoneWaits) {
+  EXPECT_TRUE(anna_.TryReserve(100));
+  EXPECT_FALSE(budget_.wanted());
+  EXPECT_FALSE(bert_.TryReserve(1));
+  EXPECT_FALSE(carl_.TryReserve(1));
+  EXPECT_TRUE(budget_.wanted());
+  anna_.Release(1);
+  EXPECT_TRUE(bert_.TryReserve(1));
+  EXPECT_TRUE(budget_.wanted());
+  carl_.GiveUp();
+  EXPECT_FALSE(budget_.wanted());
+}
+
+TEST_F(BudgetTest, TheFirstIsToldWhenThereIsRoom) {
+  Waiter first(&budget_), second(&budget_);
+  ASSERT_TRUE(anna_.TryReserve(100));
+  EXPECT_FALSE(first.share.TryReserve(30));
+  EXPECT_FALSE(second.share.TryReserve(10));
+  anna_.Release(20);
+  EXPECT_EQ(first.woken, 0);  // not enough for it
+  anna_.Release(10);
+  EXPECT_EQ(first.woken, 1);
+  anna_.Release(10);
+  EXPECT_EQ(first.woken, 1);  // it has been told
+  EXPECT_EQ(second.woken, 0);
+  EXPECT_TRUE(first.share.TryReserve(30));
+  EXPECT_EQ(second.woken, 1);
+  EXPECT_TRUE(second.share.TryReserve(10));
+  first.share.Release(30);
+  EXPECT_EQ(first.woken, 1);  // nobody waits
+}
+
+TEST_F(BudgetTest, TheNextIsToldWhenTheFirstHasLeft) {
+  Waiter second(&budget_);
+  ASSERT_TRUE(anna_.TryReserve(90));
+  {
+    Budget::Share first(&budget_);
+    EXPECT_FALSE(first.TryReserve(20));
+    EXPECT_FALSE(second.share.TryReserve(10));
+  }
+  EXPECT_EQ(second.woken, 1);
+  EXPECT_TRUE(second.share.TryReserve(10));
 }
 
 TEST(Budget, CountsWhatIsThereAlreadyBeyondItsLimit) {
   Budget budget(10);
+  Budget::Share anna(&budget), bert(&budget);
   EXPECT_TRUE(budget.Take(6));
   EXPECT_FALSE(budget.Take(6));
   EXPECT_EQ(budget.used_bytes(), 12u);
-  ASSERT_TRUE(budget.TryReserve(20, &kAnna));  // alone: what was taken does not stand in its way
-  EXPECT_FALSE(budget.TryReserve(1, &kBert));
-  budget.Release(20);
-  ASSERT_TRUE(budget.TryReserve(1, &kBert));
-  EXPECT_FALSE(budget.TryReserve(1, &kAnna));
+  ASSERT_TRUE(anna.TryReserve(20));  // alone: what was taken does not stand in its way
+  EXPECT_FALSE(bert.TryReserve(1));
+  anna.Release(20);
+  ASSERT_TRUE(bert.TryReserve(1));
+  EXPECT_FALSE(anna.TryReserve(1));
   budget.GiveBack(12);
-  EXPECT_TRUE(budget.TryReserve(1, &kAnna));
-  budget.Release(2);
-  EXPECT_EQ(budget.used_bytes(), 0u);
+  EXPECT_TRUE(anna.TryReserve(1));
 }
+
+// ---- paced ----
+
+class PacedTest : public testing::Test {
+ protected:
+  PacedTest() { budget_.Pace(1000); }
+  Budget budget_{1 << 20};
+  Budget::Share anna_{&budget_}, bert_{&budget_};
+  Waiter carl_{&budget_};
+  int64_t now_ns_ = kSecondNs;
+};
+
+TEST_F(PacedTest, GrantsNoMoreAtOnceThanItsPace) {
+  EXPECT_TRUE(anna_.TryReserve(50, now_ns_));
+  for (int i = 1; i < 20; ++i) EXPECT_TRUE(bert_.TryReserve(50, now_ns_));
+  EXPECT_FALSE(carl_.share.TryReserve(50, now_ns_));
+  EXPECT_TRUE(budget_.wanted());
+  anna_.Release(50);
+  EXPECT_EQ(carl_.woken, 1);
+  EXPECT_TRUE(carl_.share.TryReserve(50, now_ns_));
+}
+
+TEST_F(PacedTest, OfLargeMessagesSixteenPassAtOnce) {
+  for (int i = 0; i < 16; ++i) EXPECT_TRUE(anna_.TryReserve(5000, now_ns_));
+  EXPECT_FALSE(carl_.share.TryReserve(5000, now_ns_));
+  // Some time after the last large one, the pace is as before.
+  now_ns_ += 2 * Budget::kPaceNs;
+  EXPECT_TRUE(carl_.share.TryReserve(50, now_ns_));
+  for (int i = 1; i < 20; ++i) EXPECT_TRUE(bert_.TryReserve(50, now_ns_));
+  EXPECT_FALSE(bert_.TryReserve(50, now_ns_));
+}
+
+TEST_F(PacedTest, SlowHoldersKeepNobodyWaiting) {
+  EXPECT_TRUE(anna_.TryReserve(60, now_ns_));
+  for (int i = 0; i < 16; ++i) EXPECT_TRUE(anna_.TryReserve(60, now_ns_));
+  EXPECT_FALSE(carl_.share.TryReserve(60, now_ns_));
+  now_ns_ += Budget::kPaceNs;
+  EXPECT_FALSE(carl_.share.TryReserve(60, now_ns_));
+  now_ns_ += Budget::kPaceNs;
+  EXPECT_TRUE(carl_.share.TryReserve(60, now_ns_));
+  anna_.Release(1000);  // what does not count any more is not subtracted
+  EXPECT_TRUE(carl_.share.TryReserve(60, now_ns_));
+}
+
+TEST_F(PacedTest, WhoAsksLaterFindsOutThatTheFirstHasRoom) {
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(anna_.TryReserve(50, now_ns_));
+  EXPECT_FALSE(carl_.share.TryReserve(50, now_ns_));
+  now_ns_ += 2 * Budget::kPaceNs;
+  EXPECT_FALSE(bert_.TryReserve(50, now_ns_));
+  EXPECT_EQ(carl_.woken, 1);
+}
+
+TEST_F(PacedTest, HugeWishesDoNotRunOver) {
+  EXPECT_TRUE(anna_.TryReserve(UINT64_MAX, now_ns_));
+  EXPECT_FALSE(bert_.TryReserve(UINT64_MAX, now_ns_));
+  anna_.Release(UINT64_MAX);
+  EXPECT_TRUE(bert_.TryReserve(1, now_ns_));
+}
+
+// ---- threads ----
 
 TEST(Budget, HoldsUnderManyThreads) {
   constexpr uint64_t kLimit = 1000;
@@ -122,24 +227,25 @@ TEST(Budget, HoldsUnderManyThreads) {
   Budget budget(kLimit);
   std::atomic<uint64_t> held{0};
   std::atomic<uint64_t> granted{0};
+  std::atomic<uint64_t> woken{0};
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i) {
-    threads.emplace_back([i, &budget, &held, &granted] {
+    threads.emplace_back([&, i] {
       Random random(static_cast<uint64_t>(i));
+      Budget::Share share(&budget, [&woken] { ++woken; });
       for (int round = 0; round < kRounds; ++round) {
         const uint64_t bytes = random.Between(1, kLimit);
-        if (!budget.TryReserve(bytes, &random)) {
-          if (random.Below(4) == 0) budget.GiveUp(&random);
+        if (!share.TryReserve(bytes)) {
+          if (random.Below(4) == 0) share.GiveUp();
           continue;
         }
         ++granted;
         EXPECT_LE(held.fetch_add(bytes) + bytes, budget.limit_bytes());
         held.fetch_sub(bytes);
         const uint64_t first = random.Below(bytes + 1);
-        budget.Release(first);
-        budget.Release(bytes - first);
+        share.Release(first);
+        share.Release(bytes - first);
       }
-      budget.GiveUp(&random);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -152,16 +258,18 @@ TEST(Budget, HoldsUnderManyThreads) {
 
 TEST(BudgetDeathTest, GivingBackMoreThanWasTakenIsOurBug) {
   Budget budget(10);
-  ASSERT_TRUE(budget.TryReserve(5, &kAnna));
-  EXPECT_DEATH(budget.Release(6), "used_bytes\\(\\) >= bytes");
-  budget.Release(5);
+  Budget::Share share(&budget);
+  ASSERT_TRUE(share.TryReserve(5));
+  EXPECT_DEATH(share.Release(6), "bytes_ >= bytes");
 }
 
 TEST(BudgetDeathTest, OutlivesNoReservation) {
   EXPECT_DEATH(
       {
-        Budget budget(10);
-        (void)budget.TryReserve(5, &kAnna);
+        auto budget = std::make_unique<Budget>(10);
+        Budget::Share share(budget.get());
+        (void)share.TryReserve(5);
+        budget.reset();
       },
       "used_bytes\\(\\) == 0");
 }

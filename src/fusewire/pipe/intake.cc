@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/pipe/intake.h"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,8 +15,6 @@
 namespace fusewire::pipe {
 namespace {
 
-// How often a peer that waits for our budget is looked at again.
-constexpr int64_t kRegrantNs = 2 * kMillisecondNs;
 // How often a pipe that holds a share of the budget looks whether others wait for it.
 constexpr int64_t kLookNs = 20 * kMillisecondNs;
 
@@ -34,13 +33,22 @@ Intake::Intake(PipeContext& context, reactor::Reactor& home, Sender& sender, Hea
       stats_(stats),
       on_stuck_(std::move(on_stuck)),
       reader_(context.options().limits, this),
-      window_(0, &context.receive_budget()),
+      self_(std::make_shared<Intake*>(this)),
+      window_(0, &context.receive_budget(),
+              [&home, self = self_] {
+                home.Post([self] {
+                  if (*self != nullptr) (*self)->sender_.FlushSoon();
+                });
+              }),
       pieces_(&context.receive_budget()),
       recall_(context.options().silent_ns_max),
       again_([this] { sender_.FlushSoon(); }),
       look_([this] { LookAtPeer(); }) {}
 
-Intake::~Intake() { context_.ReturnWindow(window_bytes_.value_or(0)); }
+Intake::~Intake() {
+  *self_ = nullptr;
+  context_.ReturnWindow(window_bytes_.value_or(0));
+}
 
 std::optional<uint64_t> Intake::TakeWindow() {
   FUSEWIRE_CHECK(!window_bytes_.has_value());
@@ -127,12 +135,13 @@ void Intake::Consume(const wire::FrameHeader& header) {
 void Intake::SendGrant() {
   FUSEWIRE_AT_HOME(home_);
   FUSEWIRE_DCHECK(window_bytes_.has_value());
-  uint64_t grant = window_.TakeGrant();
+  const bool waited = window_.waiting();
+  uint64_t grant = window_.TakeGrant(home_.now_ns());
   if (grant > 0) sender_.AppendControl(wire::FrameKind::kCredit, 0, grant);
   if (window_.reserved_bytes() > 0 && !look_.armed()) home_.Arm(&look_, kLookNs);
-  if (!window_.waiting() || again_.armed()) return;
-  stats_.budget_stalls.Add();
-  home_.Arm(&again_, kRegrantNs);
+  if (!window_.waiting()) return;
+  if (!waited) stats_.budget_stalls.Add();
+  if (window_.waits_first() && !again_.armed()) home_.Arm(&again_, Budget::kPaceNs);
 }
 
 void Intake::LookAtPeer() {

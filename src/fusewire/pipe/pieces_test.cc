@@ -52,11 +52,9 @@ TEST(Pieces, AreNotInTheWayOfALargeMessage) {
   Budget budget(1 << 20);
   Pieces pieces(&budget);
   ASSERT_TRUE(pieces.OnReceived(65535).ok());
-  int small = 0, large = 0;
-  ASSERT_TRUE(budget.TryReserve(2 << 20, &large));
-  EXPECT_FALSE(budget.TryReserve(1, &small));
-  budget.GiveUp(&small);
-  budget.Release(2 << 20);
+  Budget::Share small(&budget), large(&budget);
+  ASSERT_TRUE(large.TryReserve(2 << 20));
+  EXPECT_FALSE(small.TryReserve(1));
 }
 
 }  // namespace

@@ -70,15 +70,9 @@ uint64_t SendWindow::GiveBack() {
 void ReceiveWindow::DcheckSums() const {
   FUSEWIRE_DCHECK(consumed_ <= received_);
   FUSEWIRE_DCHECK(received_ <= granted_);
-  FUSEWIRE_DCHECK(exposed() <= standing_ + reserved_);
+  FUSEWIRE_DCHECK(exposed() <= standing_ + reserved_bytes());
   FUSEWIRE_DCHECK(large_ <= unconsumed_bytes());
   FUSEWIRE_DCHECK(!waiting_ || !closed_);
-}
-
-ReceiveWindow::~ReceiveWindow() {
-  DcheckSums();
-  budget_->GiveUp(this);
-  if (reserved_ > 0) budget_->Release(reserved_);
 }
 
 Status ReceiveWindow::OnReceived(uint64_t cost) {
@@ -89,7 +83,7 @@ Status ReceiveWindow::OnReceived(uint64_t cost) {
   FUSEWIRE_DCHECK(!closed_);
   received_ += cost;
   DcheckSums();
-  const uint64_t budget_bytes = budget_->limit_bytes();
+  const uint64_t budget_bytes = budget_.limit_bytes();
   if (cost > budget_bytes && large_ == 0) {
     large_ = cost;
   } else if (unconsumed_bytes() - large_ > AddBytes(budget_bytes, standing_ + kLargeSlackBytes)) {
@@ -106,7 +100,7 @@ void ReceiveWindow::Consume(uint64_t cost) {
   consumed_ += cost;
   if (cost == large_) large_ = 0;
   // Others wait: what this message held goes to them instead of back to our peer.
-  if (reserved_ > 0 && budget_->wanted()) Shrink();
+  if (reserved_bytes() > 0 && budget_.wanted()) Shrink();
   DcheckSums();
 }
 
@@ -134,51 +128,45 @@ Status ReceiveWindow::OnReturn(uint64_t bytes) {
 // Keeps of the budget what the standing window does not cover.
 void ReceiveWindow::Shrink() {
   uint64_t needed = exposed() > standing_ ? exposed() - standing_ : 0;
-  if (needed >= reserved_) return;
-  budget_->Release(reserved_ - needed);
-  reserved_ = needed;
+  if (needed >= reserved_bytes()) return;
+  share_.Release(reserved_bytes() - needed);
   DcheckSums();
 }
 
-uint64_t ReceiveWindow::TakeGrant() {
+uint64_t ReceiveWindow::TakeGrant(int64_t now_ns) {
   if (closed_) return 0;
   uint64_t need = wanted_ > granted_ ? wanted_ - granted_ : 0;
   if (need > room()) {
-    waiting_ = !Reserve(need - room());
+    waiting_ = !share_.TryReserve(need - room(), now_ns);
     if (waiting_) {
       Shrink();  // a pipe that waits holds nothing idle
-      waiting_ = !Reserve(need - room());
+      waiting_ = !share_.TryReserve(need - room(), now_ns);
     }
   } else if (waiting_) {
-    budget_->GiveUp(this);
+    share_.GiveUp();
     waiting_ = false;
   }
-  if (std::exchange(grows_, false) && !waiting_) Grow();
+  if (std::exchange(grows_, false) && !waiting_) Grow(now_ns);
   // Seldom enough to be cheap; early enough that a steady sender never stops, and that small messages go on beside a
   // large one that fills the window, or waits for the budget.
-  bool is_worth_a_frame = room() >= std::min((standing_ + reserved_) / 4, kGrantBytes);
+  bool is_worth_a_frame = room() >= std::min((standing_ + reserved_bytes()) / 4, kGrantBytes);
   uint64_t grant = is_worth_a_frame ? room() : waiting_ ? 0 : need;
   granted_ += grant;
   DcheckSums();
   return grant;
 }
 
-bool ReceiveWindow::Reserve(uint64_t bytes) {
-  if (!budget_->TryReserve(bytes, this)) return false;
-  reserved_ += bytes;
-  return true;
-}
-
 // Otherwise a sender of many messages that together are more than the path holds would wait a round trip for each few.
-void ReceiveWindow::Grow() {
-  const uint64_t used = budget_->used_bytes(), half = budget_->limit_bytes() / 2;
+void ReceiveWindow::Grow(int64_t now_ns) {
+  const uint64_t used = budget_.used_bytes(), half = budget_.limit_bytes() / 2;
   const uint64_t share = used < half ? (half - used) / kGrowthShare : 0;
-  if (share < reserved_ + kGrantBytes || budget_->wanted()) return;
-  if (!Reserve(std::min(standing_ + reserved_, share - reserved_))) budget_->GiveUp(this);
+  const uint64_t reserved = reserved_bytes();
+  if (share < reserved + kGrantBytes || budget_.wanted()) return;
+  if (!share_.TryReserve(std::min(standing_ + reserved, share - reserved), now_ns)) share_.GiveUp();
 }
 
 bool ReceiveWindow::IsWanted() {
-  if (reserved_ == 0 || !budget_->wanted()) return false;
+  if (reserved_bytes() == 0 || !budget_.wanted()) return false;
   Shrink();
   return true;
 }
@@ -189,7 +177,7 @@ void ReceiveWindow::Close() {
   wanted_ = 0;
   waiting_ = false;
   Shrink();
-  budget_->GiveUp(this);
+  share_.GiveUp();
 }
 
 // ---- pieces ----

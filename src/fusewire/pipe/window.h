@@ -13,9 +13,11 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/status.h"
+#include "fusewire/base/unique_function.h"
 #include "fusewire/buffer/budget.h"
 
 namespace fusewire::pipe {
@@ -53,9 +55,10 @@ class SendWindow {
 
 class ReceiveWindow {
  public:
-  ReceiveWindow(uint64_t standing_bytes, Budget* budget)
-      : standing_(standing_bytes), granted_(standing_bytes), budget_(budget) {}
-  ~ReceiveWindow();
+  // `on_room`: see Budget::Share.
+  ReceiveWindow(uint64_t standing_bytes, Budget* budget, UniqueFunction<void()> on_room = nullptr)
+      : standing_(standing_bytes), granted_(standing_bytes), budget_(*budget), share_(budget, std::move(on_room)) {}
+  ~ReceiveWindow() { DcheckSums(); }
   // Another standing window than that of the beginning. Nothing has been received or granted yet.
   void Open(uint64_t standing) {
     FUSEWIRE_CHECK(received_ == 0);
@@ -75,16 +78,18 @@ class ReceiveWindow {
   // doubles, as far as much of the budget is free.
   void OnWant(uint64_t position, uint64_t message_bytes_max, uint64_t arriving = 0);
   Status OnReturn(uint64_t bytes);
-  // The credit to grant now with a kCredit frame; 0: none. Call after Consume, OnWant and OnReturn, and again every few
-  // milliseconds while waiting() is true.
-  uint64_t TakeGrant();
+  // The credit to grant now with a kCredit frame; 0: none. Call after Consume, OnWant and OnReturn, and while waiting()
+  // is true also when there is room, and every Budget::kPaceNs.
+  uint64_t TakeGrant(int64_t now_ns = 0);
   // The peer wants more than the budget has at present.
   bool waiting() const { return waiting_; }
+  // And is the next to get it.
+  bool waits_first() const { return waiting_ && share_.is_first(); }
   // Ask every now and then while reserved_bytes() is not 0. True: others wait for the budget, and what lies idle here
   // has been given up.
   bool IsWanted();
   // True: the peer has more credit than it may keep while others wait. Ask for it with a kRecall frame.
-  bool HasSpareCredit() const { return reserved_ > 0 && promised_bytes() > standing_; }
+  bool HasSpareCredit() const { return reserved_bytes() > 0 && promised_bytes() > standing_; }
   // What the peer holds of the budget, if so much of the bodies that have begun has not come yet.
   uint64_t HeldByPeer(uint64_t arriving) const {
     FUSEWIRE_DCHECK(arriving <= unconsumed_bytes());
@@ -98,7 +103,7 @@ class ReceiveWindow {
   // Nothing will be received any more: gives up everything but what holds messages that are not consumed yet.
   void Close();
 
-  uint64_t reserved_bytes() const { return reserved_; }
+  uint64_t reserved_bytes() const { return share_.bytes(); }
   uint64_t unconsumed_bytes() const { return received_ - consumed_; }
   // The bytes that the peer may still send.
   uint64_t promised_bytes() const { return granted_ - received_; }
@@ -107,9 +112,8 @@ class ReceiveWindow {
   // The sums above: called after each change.
   void DcheckSums() const;
   void Shrink();
-  bool Reserve(uint64_t bytes);
-  void Grow();
-  uint64_t room() const { return standing_ + reserved_ - exposed(); }
+  void Grow(int64_t now_ns);
+  uint64_t room() const { return standing_ + reserved_bytes() - exposed(); }
   uint64_t exposed() const { return granted_ - consumed_; }  // what may still arrive, or has arrived and is held
 
   uint64_t standing_;
@@ -118,12 +122,12 @@ class ReceiveWindow {
   uint64_t consumed_ = 0;
   uint64_t returned_ = 0;
   uint64_t wanted_ = 0;
-  uint64_t reserved_ = 0;
   uint64_t large_ = 0;  // a message that is larger than the whole budget, and not consumed yet
   bool waiting_ = false;
   bool closed_ = false;
   bool grows_ = false;  // with the next grant
-  Budget* const budget_;
+  Budget& budget_;
+  Budget::Share share_;
 };
 
 // What the segments of messages cost beyond their bytes, which is all that both ends count as credit: each is memory of

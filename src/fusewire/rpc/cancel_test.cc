@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -97,13 +98,14 @@ TEST(Cancel, ACallThatWaitsForCreditIsTakenBack) {
   world.client->Start(&holds_credit);
   ASSERT_TRUE(world.RunUntil([&] { return world.held.size() == 1; }));
   // A single peer may exceed the budget, so another one has to use it up.
-  ASSERT_TRUE(world.server_task->context().receive_budget().TryReserve(1, &world));
+  std::optional<Budget::Share> other(&world.server_task->context().receive_budget());
+  ASSERT_TRUE(other->TryReserve(1));
   world.client->Start(&queued);
   world.world.RunFor(kSecondNs);
   queued.Cancel();
   ASSERT_TRUE(world.Finish(queued));
   ExpectCancelled(queued);
-  world.server_task->context().receive_budget().Release(1);
+  other.reset();
   holds_credit.Cancel();
   ASSERT_TRUE(world.RunUntil([&] { return world.held[0].unwanted; }));
   AtHome(world.server_home, [&] { world.held.clear(); });
