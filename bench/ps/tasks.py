@@ -263,6 +263,7 @@ class Shape:
     workers: int = 1
     workers_per_process: int = 1
     server_processes: int | None = None  # fewer than servers: each serves several
+    absent_workers: int = 0  # more that the cluster names
 
 
 @dataclass
@@ -317,6 +318,7 @@ def running(
                 job: [f"127.0.0.1:{ports.take()}" for _ in range(count)]
                 for job, count in (("ps", shape.servers), ("worker", shape.workers))
             }
+            addresses["worker"] += [f"absent-{index}.invalid:1" for index in range(shape.absent_workers)]
             cluster = Cluster(
                 [
                     start(Spec("ps", index, model, protocol, fuse, addresses))

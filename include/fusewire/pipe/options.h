@@ -32,6 +32,10 @@ struct Options {
   // The bytes of messages beyond their windows that all pipes together may hold. 0: the process's own budget, a quarter
   // of the memory that it may use for all of it. Another number: a budget of this one's own.
   uint64_t receive_budget_bytes = 0;
+  // Not 0: peers that have more to send than their windows hold take turns, so that about as much arrives at once, or
+  // 8 times what the largest of them has under way if that is more. For servers of many peers: what arrives then stays
+  // in the caches until it is used. Holds for all that share the budget.
+  uint64_t receive_at_once_bytes = 0;
   // Heads and small bodies that wait in our memory because a peer does not take them. Per pipe.
   uint64_t queued_bytes_max = 64 << 20;
   int64_t silent_ns_max = 20 * kSecondNs;  // a peer that says nothing for so long is dead

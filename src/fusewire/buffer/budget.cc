@@ -2,14 +2,15 @@
 #include "fusewire/buffer/budget.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "fusewire/base/check.h"
 
 namespace fusewire {
 namespace {
 
-// The pace never lets fewer messages through at once than this.
-constexpr uint64_t kAtOnceMin = 16;
+// The pace makes none of so few holders wait: over a long path each may need far more than the caches hold.
+constexpr uint64_t kHoldersMin = 8;
 
 }  // namespace
 
@@ -36,12 +37,25 @@ void Budget::GiveBack(uint64_t bytes) {
   WakeFirst(false);
 }
 
-void Budget::LookAtTime(int64_t now_ns) {
-  const int64_t passed_ns = now_ns - period_began_ns_;
-  if (at_once_bytes_ == 0 || passed_ns < kPaceNs) return;
-  const int count = passed_ns < 2 * kPaceNs ? 1 : 2;
-  for (int i = 0; i < count; ++i) periods_[++period_ % 2] = Period();
-  period_began_ns_ = now_ns;
+uint64_t* Budget::SumOf(Stamp stamp) {
+  if (stamp.arrived) return stamp.number == arrived_number_ ? &arrived_bytes_ : nullptr;
+  return period_ - stamp.number <= 1 ? &periods_[stamp.number % 2].arriving_bytes : nullptr;
+}
+
+void Budget::LookAtTime(int64_t now_ns, int64_t idle_ns) {
+  if (at_once_bytes_ == 0) return;
+  int periods = 0;
+  if (idle_ns - period_began_ns_ >= kPaceNs) periods = idle_ns - period_began_ns_ < 2 * kPaceNs ? 1 : 2;
+  if (std::exchange(has_returned_, false)) {
+    returned_ns_ = now_ns;
+  } else if (now_ns - returned_ns_ >= kStuckNs) {
+    returned_ns_ = now_ns;
+    arrived_bytes_ = 0;
+    ++arrived_number_;
+    periods = 2;
+  }
+  for (int i = 0; i < periods; ++i) periods_[++period_ % 2] = Period();
+  if (periods > 0) period_began_ns_ = now_ns;
 }
 
 bool Budget::Fits(uint64_t bytes) const {
@@ -51,9 +65,9 @@ bool Budget::Fits(uint64_t bytes) const {
 
 bool Budget::IsInPace() const {
   if (at_once_bytes_ == 0) return true;
-  const uint64_t recent = periods_[0].granted_bytes + periods_[1].granted_bytes;
+  const uint64_t recent = periods_[0].arriving_bytes + periods_[1].arriving_bytes + arrived_bytes_;
   const uint64_t largest = std::max(periods_[0].largest_bytes, periods_[1].largest_bytes);
-  return recent < std::max(at_once_bytes_, largest < UINT64_MAX / kAtOnceMin ? kAtOnceMin * largest : largest);
+  return recent < std::max(at_once_bytes_, largest < UINT64_MAX / kHoldersMin ? kHoldersMin * largest : largest);
 }
 
 void Budget::SetUsed(uint64_t bytes) {
@@ -95,9 +109,9 @@ Budget::Share::~Share() {
   if (bytes_ > 0) Release(bytes_);
 }
 
-bool Budget::Share::TryReserve(uint64_t bytes, int64_t now_ns) {
+bool Budget::Share::TryReserve(uint64_t bytes, int64_t now_ns, int64_t idle_ns) {
   MutexLock lock(budget_.mutex_);
-  budget_.LookAtTime(now_ns);
+  budget_.LookAtTime(now_ns, idle_ns);
   Period& now = budget_.periods_[budget_.period_ % 2];
   now.largest_bytes = std::max(now.largest_bytes, bytes);
   is_woken_ = false;
@@ -110,15 +124,28 @@ bool Budget::Share::TryReserve(uint64_t bytes, int64_t now_ns) {
     return false;
   }
   // What it got a moment ago counts anew: both are used together.
-  recent_bytes_ = budget_.period_ - period_ <= 1 ? recent_bytes_ : 0;
-  budget_.periods_[period_ % 2].granted_bytes -= recent_bytes_;
+  if (uint64_t* sum = budget_.SumOf(stamp_)) {
+    *sum -= recent_bytes_;
+  } else {
+    recent_bytes_ = 0;
+  }
   recent_bytes_ += bytes;
-  period_ = budget_.period_;
-  now.granted_bytes += recent_bytes_;
+  stamp_ = {false, budget_.period_};
+  now.arriving_bytes += recent_bytes_;
+  now.largest_bytes = std::max(now.largest_bytes, recent_bytes_);
   bytes_ += bytes;
   budget_.SetUsed(budget_.used_bytes() + bytes);
   if (waits_) budget_.Remove(this);
   return true;
+}
+
+void Budget::Share::Arrived() {
+  if (recent_bytes_ == 0 || stamp_.arrived) return;
+  MutexLock lock(budget_.mutex_);
+  if (budget_.at_once_bytes_ == 0) return;
+  if (uint64_t* sum = budget_.SumOf(stamp_)) *sum -= recent_bytes_;
+  stamp_ = {true, budget_.arrived_number_};
+  budget_.arrived_bytes_ += recent_bytes_;
 }
 
 void Budget::Share::GiveUp() {
@@ -134,7 +161,8 @@ void Budget::Share::Release(uint64_t bytes) {
   budget_.SetUsed(budget_.used_bytes() - bytes);
   const uint64_t recent = std::min(bytes, recent_bytes_);
   recent_bytes_ -= recent;
-  if (budget_.period_ - period_ <= 1) budget_.periods_[period_ % 2].granted_bytes -= recent;
+  if (uint64_t* sum = budget_.SumOf(stamp_)) *sum -= recent;
+  budget_.has_returned_ = true;
   budget_.WakeFirst(false);
 }
 

@@ -1,9 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A Budget bounds memory that many holders share: none gets more than is left, and
 // waiting holders are served in the order of their requests.
-// It may be paced: then no more is granted while what was granted in the last few milliseconds is more than the caches
-// hold. So peers that all send at once take turns, and what one has sent is used before the next one's replaces it.
-// What was granted earlier does not count: slow peers must not keep the others waiting.
+// It may be paced: then no more is granted while what was granted and is not returned is more than the caches hold. So
+// peers that all send at once take turns, and what one has sent is used before the next one's replaces it. Two kinds do
+// not count, so that nobody waits for them: what is still arriving although its reader has had nothing to do for a
+// while (a slow peer), and what has arrived if nothing has been returned for long (calls that wait for each other).
 // Home: any thread. Owns: a sum and a queue. Fails: TryReserve says not yet; see docs/buffers.md for who holds what.
 #pragma once
 
@@ -27,7 +28,8 @@ class Budget {
   Budget(const Budget&) = delete;
   Budget& operator=(const Budget&) = delete;
 
-  // Any thread. From now on about `at_once_bytes` are granted at once, or 16 times the largest request if that is more.
+  // Any thread. From now on about `at_once_bytes` are granted at once, or 8 times what the largest holder got if
+  // that is more.
   void Pace(uint64_t at_once_bytes);
   // Any thread. Counts memory that is there already, beyond the limit if need be. Requests then wait for it,
   // too, but for one at a time, which is granted when nothing else is reserved. False: more than the limit is used now.
@@ -43,15 +45,24 @@ class Budget {
 
   // When a paced budget has to be asked again at the latest: time passes without a call.
   static constexpr int64_t kPaceNs = 10 * kMillisecondNs;
+  // Nothing has been returned for so long: what waits must not wait for it.
+  static constexpr int64_t kStuckNs = 250 * kMillisecondNs;
 
  private:
-  // What was granted in a period of kPaceNs, and is not returned yet.
+  // What was granted in a period of kPaceNs, has not arrived, and is not returned yet.
   struct Period {
-    uint64_t granted_bytes = 0;
-    uint64_t largest_bytes = 0;
+    uint64_t arriving_bytes = 0;
+    uint64_t largest_bytes = 0;  // of one holder, or that one asked for
+  };
+  // Where a share's recent bytes count: in a period, or among those that have arrived.
+  struct Stamp {
+    bool arrived = false;
+    uint64_t number = 0;
   };
 
-  void LookAtTime(int64_t now_ns) FUSEWIRE_REQUIRES(mutex_);
+  // Null: what has this stamp does not count any more.
+  uint64_t* SumOf(Stamp stamp) FUSEWIRE_REQUIRES(mutex_);
+  void LookAtTime(int64_t now_ns, int64_t idle_ns) FUSEWIRE_REQUIRES(mutex_);
   bool Fits(uint64_t bytes) const FUSEWIRE_REQUIRES(mutex_);
   bool IsInPace() const FUSEWIRE_REQUIRES(mutex_);
   void SetUsed(uint64_t bytes) FUSEWIRE_REQUIRES(mutex_);
@@ -70,6 +81,10 @@ class Budget {
   Period periods_[2] FUSEWIRE_GUARDED_BY(mutex_);           // the current one and the one before
   uint64_t period_ FUSEWIRE_GUARDED_BY(mutex_) = 2;
   int64_t period_began_ns_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
+  uint64_t arrived_bytes_ FUSEWIRE_GUARDED_BY(mutex_) = 0;   // and are not returned yet
+  uint64_t arrived_number_ FUSEWIRE_GUARDED_BY(mutex_) = 0;  // changes when they don't count any more
+  bool has_returned_ FUSEWIRE_GUARDED_BY(mutex_) = false;    // something, since the last look at the time
+  int64_t returned_ns_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
   std::atomic<uint64_t> used_bytes_{0};  // written under the mutex
   std::atomic<uint64_t> peak_bytes_{0};
   std::atomic<size_t> waiting_{0};
@@ -89,8 +104,11 @@ class Budget::Share {
 
   // All or nothing. On false, the share is in the queue: none behind it is served before it asks again and succeeds, or
   // leaves the queue. A request larger than the whole budget is granted when nothing else is reserved, so that one very
-  // large message can pass, alone. `now_ns` matters if the budget is paced.
-  bool TryReserve(uint64_t bytes, int64_t now_ns = 0);
+  // large message can pass, alone. If the budget is paced, the time matters, and when the holder's loop last ran out of
+  // work.
+  bool TryReserve(uint64_t bytes, int64_t now_ns = 0, int64_t idle_ns = 0);
+  // All that it was granted for has arrived.
+  void Arrived();
   // Leaves the queue, if it is in it.
   void GiveUp();
   // Returns what TryReserve granted, in any number of steps.
@@ -105,8 +123,8 @@ class Budget::Share {
   Budget& budget_;
   UniqueFunction<void()> on_room_;
   uint64_t bytes_ = 0;
-  uint64_t recent_bytes_ = 0;  // of those: granted in the period `period_`
-  uint64_t period_ = 0;
+  uint64_t recent_bytes_ = 0;  // of those: count for the pace, if their stamp does
+  Stamp stamp_;
   bool is_first_ = false;
   // Under the budget's lock:
   uint64_t wish_bytes_ = 0;  // while it waits

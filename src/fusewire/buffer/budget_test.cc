@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -164,50 +165,91 @@ TEST(Budget, CountsWhatIsThereAlreadyBeyondItsLimit) {
 
 class PacedTest : public testing::Test {
  protected:
-  PacedTest() { budget_.Pace(1000); }
+  PacedTest() {
+    budget_.Pace(1000);
+    for (std::unique_ptr<Budget::Share>& share : many_) share = std::make_unique<Budget::Share>(&budget_);
+  }
   Budget budget_{1 << 20};
   Budget::Share anna_{&budget_}, bert_{&budget_};
   Waiter carl_{&budget_};
+  std::array<std::unique_ptr<Budget::Share>, 20> many_;
   int64_t now_ns_ = kSecondNs;
 };
 
 TEST_F(PacedTest, GrantsNoMoreAtOnceThanItsPace) {
-  EXPECT_TRUE(anna_.TryReserve(50, now_ns_));
-  for (int i = 1; i < 20; ++i) EXPECT_TRUE(bert_.TryReserve(50, now_ns_));
-  EXPECT_FALSE(carl_.share.TryReserve(50, now_ns_));
+  for (size_t i = 0; i < 20; ++i) ASSERT_TRUE(many_[i]->TryReserve(50, now_ns_, now_ns_));
+  EXPECT_FALSE(carl_.share.TryReserve(50, now_ns_, now_ns_));
   EXPECT_TRUE(budget_.wanted());
-  anna_.Release(50);
+  many_[7]->Release(50);
   EXPECT_EQ(carl_.woken, 1);
-  EXPECT_TRUE(carl_.share.TryReserve(50, now_ns_));
+  EXPECT_TRUE(carl_.share.TryReserve(50, now_ns_, now_ns_));
 }
 
-TEST_F(PacedTest, OfLargeMessagesSixteenPassAtOnce) {
-  for (int i = 0; i < 16; ++i) EXPECT_TRUE(anna_.TryReserve(5000, now_ns_));
-  EXPECT_FALSE(carl_.share.TryReserve(5000, now_ns_));
-  // Some time after the last large one, the pace is as before.
+TEST_F(PacedTest, EightLargeHoldersDoNotWait) {
+  for (size_t i = 0; i < 8; ++i) {
+    for (int step = 0; step < 10; ++step) ASSERT_TRUE(many_[i]->TryReserve(500, now_ns_, now_ns_));
+    EXPECT_FALSE(budget_.wanted());
+  }
+  EXPECT_FALSE(carl_.share.TryReserve(500, now_ns_, now_ns_));
+  // Some time after the large ones, the pace is as before.
   now_ns_ += 2 * Budget::kPaceNs;
-  EXPECT_TRUE(carl_.share.TryReserve(50, now_ns_));
-  for (int i = 1; i < 20; ++i) EXPECT_TRUE(bert_.TryReserve(50, now_ns_));
-  EXPECT_FALSE(bert_.TryReserve(50, now_ns_));
+  EXPECT_TRUE(carl_.share.TryReserve(50, now_ns_, now_ns_));
+  for (size_t i = 0; i < 19; ++i) ASSERT_TRUE(many_[i]->TryReserve(50, now_ns_, now_ns_));
+  EXPECT_FALSE(anna_.TryReserve(50, now_ns_, now_ns_));
 }
 
 TEST_F(PacedTest, SlowHoldersKeepNobodyWaiting) {
-  EXPECT_TRUE(anna_.TryReserve(60, now_ns_));
-  for (int i = 0; i < 16; ++i) EXPECT_TRUE(anna_.TryReserve(60, now_ns_));
-  EXPECT_FALSE(carl_.share.TryReserve(60, now_ns_));
+  for (size_t i = 0; i < 17; ++i) ASSERT_TRUE(many_[i]->TryReserve(60, now_ns_, now_ns_));
+  EXPECT_FALSE(carl_.share.TryReserve(60, now_ns_, now_ns_));
   now_ns_ += Budget::kPaceNs;
-  EXPECT_FALSE(carl_.share.TryReserve(60, now_ns_));
+  EXPECT_FALSE(carl_.share.TryReserve(60, now_ns_, now_ns_));
   now_ns_ += Budget::kPaceNs;
-  EXPECT_TRUE(carl_.share.TryReserve(60, now_ns_));
-  anna_.Release(1000);  // what does not count any more is not subtracted
-  EXPECT_TRUE(carl_.share.TryReserve(60, now_ns_));
+  EXPECT_TRUE(carl_.share.TryReserve(60, now_ns_, now_ns_));
+  many_[0]->Release(60);  // what does not count any more is not subtracted
+  for (size_t i = 1; i < 17; ++i) ASSERT_TRUE(many_[i]->TryReserve(60, now_ns_, now_ns_));
+  EXPECT_FALSE(anna_.TryReserve(60, now_ns_, now_ns_));
+}
+
+// It has not even looked whether there is more to read.
+TEST_F(PacedTest, NoHolderIsSlowWhileItsReaderIsBusy) {
+  for (size_t i = 0; i < 20; ++i) ASSERT_TRUE(many_[i]->TryReserve(50, now_ns_, now_ns_));
+  EXPECT_FALSE(carl_.share.TryReserve(50, now_ns_ + Budget::kStuckNs / 2, now_ns_));
+}
+
+TEST_F(PacedTest, WhatHasArrivedCountsUntilItIsReturned) {
+  for (size_t i = 0; i < 20; ++i) {
+    ASSERT_TRUE(many_[i]->TryReserve(50, now_ns_, now_ns_));
+    many_[i]->Arrived();
+  }
+  now_ns_ += 10 * Budget::kPaceNs;
+  EXPECT_FALSE(carl_.share.TryReserve(50, now_ns_, now_ns_));
+  many_[3]->Release(50);
+  EXPECT_EQ(carl_.woken, 1);
+  EXPECT_TRUE(carl_.share.TryReserve(50, now_ns_, now_ns_));
+}
+
+// Calls may wait for one that is not allowed to arrive.
+TEST_F(PacedTest, IfNothingIsReturnedForLongWhatHasArrivedDoesNotCount) {
+  for (size_t i = 0; i < 20; ++i) {
+    ASSERT_TRUE(many_[i]->TryReserve(51, now_ns_, now_ns_));
+    many_[i]->Arrived();
+    many_[i]->Release(1);
+  }
+  EXPECT_FALSE(carl_.share.TryReserve(50, now_ns_, now_ns_));
+  now_ns_ += Budget::kStuckNs - 1;
+  EXPECT_FALSE(carl_.share.TryReserve(50, now_ns_, now_ns_));
+  now_ns_ += 1;
+  EXPECT_TRUE(carl_.share.TryReserve(50, now_ns_, now_ns_));
+  for (size_t i = 0; i < 20; ++i) many_[i]->Release(many_[i]->bytes());
+  for (size_t i = 0; i < 19; ++i) ASSERT_TRUE(many_[i]->TryReserve(50, now_ns_, now_ns_));
+  EXPECT_FALSE(anna_.TryReserve(50, now_ns_, now_ns_));
 }
 
 TEST_F(PacedTest, WhoAsksLaterFindsOutThatTheFirstHasRoom) {
-  for (int i = 0; i < 20; ++i) EXPECT_TRUE(anna_.TryReserve(50, now_ns_));
-  EXPECT_FALSE(carl_.share.TryReserve(50, now_ns_));
+  for (size_t i = 0; i < 20; ++i) ASSERT_TRUE(many_[i]->TryReserve(50, now_ns_, now_ns_));
+  EXPECT_FALSE(carl_.share.TryReserve(50, now_ns_, now_ns_));
   now_ns_ += 2 * Budget::kPaceNs;
-  EXPECT_FALSE(bert_.TryReserve(50, now_ns_));
+  EXPECT_FALSE(bert_.TryReserve(50, now_ns_, now_ns_));
   EXPECT_EQ(carl_.woken, 1);
 }
 

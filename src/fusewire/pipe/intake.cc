@@ -85,6 +85,7 @@ Result<Landing> Intake::OnHeader(const wire::FrameHeader& header, ConstBytes met
 Status Intake::OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes view) {
   stats_.messages_in.Add();
   if (!open()) return Status::Ok();
+  window_.OnArrived();
   return messages_->OnMessage(header, meta, view);
 }
 
@@ -136,7 +137,7 @@ void Intake::SendGrant() {
   FUSEWIRE_AT_HOME(home_);
   FUSEWIRE_DCHECK(window_bytes_.has_value());
   const bool waited = window_.waiting();
-  uint64_t grant = window_.TakeGrant(home_.now_ns());
+  uint64_t grant = window_.TakeGrant(home_.now_ns(), home_.idle_ns());
   if (grant > 0) sender_.AppendControl(wire::FrameKind::kCredit, 0, grant);
   if (window_.reserved_bytes() > 0 && !look_.armed()) home_.Arm(&look_, kLookNs);
   if (!window_.waiting()) return;

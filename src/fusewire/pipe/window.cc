@@ -133,20 +133,20 @@ void ReceiveWindow::Shrink() {
   DcheckSums();
 }
 
-uint64_t ReceiveWindow::TakeGrant(int64_t now_ns) {
+uint64_t ReceiveWindow::TakeGrant(int64_t now_ns, int64_t idle_ns) {
   if (closed_) return 0;
   uint64_t need = wanted_ > granted_ ? wanted_ - granted_ : 0;
   if (need > room()) {
-    waiting_ = !share_.TryReserve(need - room(), now_ns);
+    waiting_ = !share_.TryReserve(need - room(), now_ns, idle_ns);
     if (waiting_) {
       Shrink();  // a pipe that waits holds nothing idle
-      waiting_ = !share_.TryReserve(need - room(), now_ns);
+      waiting_ = !share_.TryReserve(need - room(), now_ns, idle_ns);
     }
   } else if (waiting_) {
     share_.GiveUp();
     waiting_ = false;
   }
-  if (std::exchange(grows_, false) && !waiting_) Grow(now_ns);
+  if (std::exchange(grows_, false) && !waiting_) Grow(now_ns, idle_ns);
   // Seldom enough to be cheap; early enough that a steady sender never stops, and that small messages go on beside a
   // large one that fills the window, or waits for the budget.
   bool is_worth_a_frame = room() >= std::min((standing_ + reserved_bytes()) / 4, kGrantBytes);
@@ -157,12 +157,12 @@ uint64_t ReceiveWindow::TakeGrant(int64_t now_ns) {
 }
 
 // Otherwise a sender of many messages that together are more than the path holds would wait a round trip for each few.
-void ReceiveWindow::Grow(int64_t now_ns) {
+void ReceiveWindow::Grow(int64_t now_ns, int64_t idle_ns) {
   const uint64_t used = budget_.used_bytes(), half = budget_.limit_bytes() / 2;
   const uint64_t share = used < half ? (half - used) / kGrowthShare : 0;
   const uint64_t reserved = reserved_bytes();
   if (share < reserved + kGrantBytes || budget_.wanted()) return;
-  if (!share_.TryReserve(std::min(standing_ + reserved, share - reserved), now_ns)) share_.GiveUp();
+  if (!share_.TryReserve(std::min(standing_ + reserved, share - reserved), now_ns, idle_ns)) share_.GiveUp();
 }
 
 bool ReceiveWindow::IsWanted() {

@@ -70,6 +70,8 @@ class ReceiveWindow {
 
   // A message begins.
   Status OnReceived(uint64_t cost);
+  // All of the messages that have begun is here.
+  void OnArrived() { share_.Arrived(); }
   // The layer above is done with as much.
   void Consume(uint64_t cost);
   // The peer wants to have sent `position` bytes in all. More than `message_bytes_max` beyond what it has credit for is
@@ -80,7 +82,8 @@ class ReceiveWindow {
   Status OnReturn(uint64_t bytes);
   // The credit to grant now with a kCredit frame; 0: none. Call after Consume, OnWant and OnReturn, and while waiting()
   // is true also when there is room, and every Budget::kPaceNs.
-  uint64_t TakeGrant(int64_t now_ns = 0);
+  // `idle_ns`: when the pipe's loop last ran out of work.
+  uint64_t TakeGrant(int64_t now_ns = 0, int64_t idle_ns = 0);
   // The peer wants more than the budget has at present.
   bool waiting() const { return waiting_; }
   // And is the next to get it.
@@ -112,7 +115,7 @@ class ReceiveWindow {
   // The sums above: called after each change.
   void DcheckSums() const;
   void Shrink();
-  void Grow(int64_t now_ns);
+  void Grow(int64_t now_ns, int64_t idle_ns);
   uint64_t room() const { return standing_ + reserved_bytes() - exposed(); }
   uint64_t exposed() const { return granted_ - consumed_; }  // what may still arrive, or has arrived and is held
 

@@ -386,6 +386,7 @@ class ModelPipe {
     if (frame.kind == Frame::Kind::kReturn) Insist(receive_.OnReturn(frame.bytes));
     if (frame.kind != Frame::Kind::kMessage) return;
     Insist(receive_.OnReceived(frame.bytes));
+    if (frame.bytes % 2 == 0) receive_.OnArrived();
     held_.push_back(frame.bytes);
   }
 
@@ -414,7 +415,7 @@ class ModelPipe {
   void Grant(int64_t now_ns = 0) {
     is_due_ = false;
     granted_ns_ = now_ns;
-    uint64_t grant = receive_.TakeGrant(now_ns);
+    uint64_t grant = receive_.TakeGrant(now_ns, now_ns);
     if (grant > 0) back_.push_back({Frame::Kind::kCredit, grant});
   }
   void Look() {

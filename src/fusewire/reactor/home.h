@@ -58,6 +58,7 @@ struct HomeParts {
   const Options options;
   Clock* const clock;
   int64_t now_ns;
+  int64_t idle_ns = 0;
   TimerWheel timers;
   Output output;
   Poller poller;
@@ -85,6 +86,8 @@ class Home {
 
   // At home. The time of this turn: good enough for timeouts, and free.
   int64_t now_ns() const { return parts_.now_ns; }
+  // At home. When the loop last ran out of work.
+  int64_t idle_ns() const { return parts_.idle_ns; }
   // At home. Level-triggered; `events` of epoll.
   Status Watch(int fd, uint32_t events, FdHandler* handler);
   void Rewatch(int fd, uint32_t events, FdHandler* handler);

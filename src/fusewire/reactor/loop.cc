@@ -19,6 +19,8 @@ namespace {
 constexpr int kLooksPerPoll = 64;
 // A look costs less than asking for the time.
 constexpr int kLooksPerClock = 4;
+// A thread that was parked for so long had nothing to do.
+constexpr int64_t kIdleNs = 50 * kMicrosecondNs;
 // As kLooksPerPoll, where other threads run between two looks.
 constexpr int kLooksPerYield = 2;
 // A thread that lets others run may look for longer than one that does not.
@@ -107,6 +109,7 @@ bool Loop::Look(bool yields) {
   // Also when the hot one has something each time: the others have their turn too.
   const bool ask_all = poller.IsDue(yields ? kLooksPerYield : kLooksPerPoll) || (!hit && !poller.has_hot());
   if (ask_all && poller.Poll()) hit = true;
+  if (ask_all && !hit) SetIdle();
   return hit;
 }
 
@@ -140,6 +143,11 @@ bool Loop::Spin(int64_t until_ns) {
   spin_misses_.Add();
   if (learns) spin_.Miss();
   return false;
+}
+
+void Loop::CountPark() {
+  parks_.Add();
+  if (home_.now_ns - idle_since_ns_ >= kIdleNs) SetIdle();
 }
 
 // The kernel interrupts a thread whose ring has news, before epoll knows of them: then the hot one is asked.

@@ -66,12 +66,14 @@ class Loop {
   // Looks for work without parking, until until_ns or for as long as the learner thinks that it pays.
   // True if the loop should turn again instead of parking.
   bool Spin(int64_t until_ns);
+  // There is no work at this time.
+  void SetIdle() { home_.idle_ns = home_.now_ns; }
   void UpdateNow() { home_.now_ns = home_.clock->NowNs(); }
   // How the thread at home looks for work.
   void SetIdling(Idling idling) { idling_ = idling; }
 
   // ---- after a sleep ----
-  void CountPark() { parks_.Add(); }
+  void CountPark();
   // In the loop's own epoll.
   void AfterPark(const PolledEvents& polled);
   // The work had waited while the loop was parked elsewhere.

@@ -142,6 +142,7 @@ bool Reactor::RunManually() {
   FUSEWIRE_CHECK(impl_->loop().is_manual());
   if (!impl_->handover.TryEnter()) return false;
   const bool busy = impl_->loop().Turn();
+  if (!busy) impl_->loop().SetIdle();
   impl_->handover.Leave();
   return busy;
 }

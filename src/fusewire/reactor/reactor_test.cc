@@ -504,7 +504,9 @@ TEST(Reactor, AManualOneMovesOnlyWhenTurned) {
   EXPECT_EQ(mails, 0);
   EXPECT_TRUE(reactor->RunManually());
   EXPECT_EQ(mails, 1);
+  EXPECT_LT(reactor->idle_ns(), clock.NowNs());
   EXPECT_FALSE(reactor->RunManually());
+  EXPECT_EQ(reactor->idle_ns(), clock.NowNs());
   EXPECT_GE(reactor->NextTimerNs(), clock.NowNs());
   EXPECT_LE(reactor->NextTimerNs(), clock.NowNs() + kSecondNs + 2 * kMillisecondNs);
   clock.Advance(2 * kSecondNs);

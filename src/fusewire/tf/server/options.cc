@@ -23,6 +23,10 @@ namespace {
 // The few hundred KiB that a step sends at once need no request for credit. If there are thousands of windows, their
 // common budget makes them smaller.
 constexpr uint64_t kWindowBytes = 1 << 20;
+// What a server of many workers receives at once stays in the caches of most processors. Their windows are so small
+// together that larger messages ask for credit, and take turns (bench/notes/scale.md).
+constexpr uint64_t kAtOnceBytes = 2 << 20;
+constexpr uint64_t kAllWindowsBytes = 4 << 20, kServerWindowBytesMin = 16 << 10;
 
 // The first of these variables that is set; stores its name in *name.
 const char* FirstOf(std::initializer_list<const char*> names, const char** name) {
@@ -176,6 +180,8 @@ bool SetIfUnset(const char* name) {
   return true;
 }
 
+bool IsWorker(const std::string& job) { return job == "worker" || job == "chief" || job == "master"; }
+
 }  // namespace
 
 FewGrpcThreads::FewGrpcThreads() : set_queues_(SetIfUnset(kQueues)), set_threads_(SetIfUnset(kThreads)) {}
@@ -213,11 +219,17 @@ StarMode StarModeOf(const std::string& protocol) {
   return StarMode::kOff;
 }
 
-ServerSettings ReadSettings(const std::string& job) {
+int CountWorkers(const tensorflow::ClusterDef& cluster) {
+  int count = 0;
+  for (const tensorflow::JobDef& job : cluster.job()) count += IsWorker(job.name()) ? job.tasks_size() : 0;
+  return count;
+}
+
+ServerSettings ReadSettings(const std::string& job, int workers) {
   ServerSettings settings;
   settings.pipe.window_bytes = kWindowBytes;
   // As in our predecessor, the variables for workers also apply to chiefs, the others to all other jobs.
-  bool is_worker = job == "worker" || job == "chief" || job == "master";
+  const bool is_worker = IsWorker(job);
   settings.disabled = ReadSwitch({"FUSEWIRE_DISABLE"}, false);
   settings.lists = ReadListUse();
   settings.merge_parts = ReadSwitch({"TF_ENABLE_PS_GRAPH_FUSION"}, true);
@@ -227,6 +239,9 @@ ServerSettings ReadSettings(const std::string& job) {
     settings.pool.busy_poll = ReadSwitch({"WORKER_ENABLE_POLLING"}, false);
     settings.pool.pin = !ReadSwitch({"WORKER_DISABLE_PIN_CORES"}, true);
   } else {
+    settings.pipe.receive_at_once_bytes = kAtOnceBytes;
+    settings.pipe.window_bytes =
+        std::clamp(kAllWindowsBytes / static_cast<uint64_t>(std::max(workers, 1)), kServerWindowBytesMin, kWindowBytes);
     settings.pool.reactors =
         static_cast<int>(ReadNumber({"FUSEWIRE_PS_REACTORS", "NETWORK_PS_CORE_NUMBER"}, 0, 0, 1024));
     settings.pool.busy_poll = ReadSwitch({"PS_ENABLE_POLLING"}, false);

@@ -54,8 +54,10 @@ struct ServerSettings {
 bool IsOurs(const std::string& protocol);
 StarMode StarModeOf(const std::string& protocol);
 
-// `job` chooses between the settings for parameter servers and those for workers.
-ServerSettings ReadSettings(const std::string& job);
+// `job` chooses between the settings for parameter servers and those for workers. `workers`: how many the cluster has.
+ServerSettings ReadSettings(const std::string& job, int workers = 1);
+// The tasks of the jobs that have a worker's settings.
+int CountWorkers(const tensorflow::ClusterDef& cluster);
 // During its life, TensorFlow starts few threads for a server's gRPC client: 2 instead of 72, unless the environment
 // sets a number. Four hundred workers of one process would need more than the kernel allows, and our steps don't use
 // them.

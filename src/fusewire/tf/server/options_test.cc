@@ -43,6 +43,27 @@ TEST(Settings, HaveDefaults) {
   EXPECT_EQ(settings.pipe.silent_ns_max, 20 * kSecondNs);
 }
 
+// So that what they send at once is what the server has taken turns for.
+TEST(Settings, ManyWorkersHaveSmallWindowsAtAServer) {
+  EXPECT_EQ(ReadSettings("ps", 0).pipe.window_bytes, 1u << 20);
+  EXPECT_EQ(ReadSettings("ps", 4).pipe.window_bytes, 1u << 20);
+  EXPECT_EQ(ReadSettings("ps", 64).pipe.window_bytes, 64u << 10);
+  EXPECT_EQ(ReadSettings("ps", 3000).pipe.window_bytes, 16u << 10);
+  EXPECT_EQ(ReadSettings("worker", 3000).pipe.window_bytes, 1u << 20);
+  EXPECT_GT(ReadSettings("ps", 1).pipe.receive_at_once_bytes, 0u);
+  EXPECT_EQ(ReadSettings("worker", 1).pipe.receive_at_once_bytes, 0u);
+}
+
+TEST(Settings, WorkersAreCountedInAllJobsThatHaveThem) {
+  tensorflow::ClusterDef cluster;
+  for (const auto& [name, count] : {std::pair<const char*, int>("ps", 3), {"worker", 5}, {"chief", 1}}) {
+    tensorflow::JobDef* job = cluster.add_job();
+    job->set_name(name);
+    for (int i = 0; i < count; ++i) (*job->mutable_tasks())[i] = "localhost:1";
+  }
+  EXPECT_EQ(CountWorkers(cluster), 6);
+}
+
 TEST(Settings, KnowThePredecessorsNames) {
   Environment environment({{"NETWORK_PS_CORE_NUMBER", "3"},
                            {"NETWORK_WORKER_CORE_NUMBER", "2"},

@@ -157,7 +157,7 @@ Server::Server(const tensorflow::ServerDef& def, int home_index, GrpcPort port)
     : GrpcServer(def, tensorflow::Env::Default()),
       job_(def.job_name()),
       protocol_(def.protocol()),
-      settings_(ReadSettings(def.job_name())),
+      settings_(ReadSettings(def.job_name(), CountWorkers(def.cluster()))),
       hosting_(home_index, port == GrpcPort::kAny),
       succession_(ShortTask(own_task()), KnownHere(def.cluster(), settings_.snapshots.folder)) {
   if (!IsOurs(protocol_)) settings_.disabled = true;
