@@ -412,6 +412,7 @@ def test_files_that_others_could_have_written_are_ignored(tmp_path):
 def test_a_port_that_answers_nothing_useful_is_reported():
     [refused] = seeing.ask_all([seeing.parse(free_addresses(1)[0])])
     assert refused.state == "refuses connections"
+    assert next(top.text_of(top.view([refused], []))) == "1 place"
     for text in ("", "host", "host:", ":5", "host:x", "host:99999", "host:\u00b2"):
         with pytest.raises(ValueError, match="is not HOST:PORT"):
             seeing.parse(text)

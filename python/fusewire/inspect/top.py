@@ -276,10 +276,10 @@ def task_view(process: Process, task: Row, lines: Sequence[Row], over_s: float) 
 
     def given(*kinds: str) -> int:
         """What parts of graphs were given: it goes the other way than their results."""
-        return sum(line.get("bytes_given", 0) for line in of(*kinds))
+        return sum(int(line.get("bytes_given", 0)) for line in of(*kinds))
 
     def results(*kinds: str) -> int:
-        return sum(line["bytes"] for line in of(*kinds)) - given(*kinds)
+        return sum(int(line["bytes"]) for line in of(*kinds)) - given(*kinds)
 
     # A worker's own steps if its program makes them here; else those that masters ask of it.
     steps = [line for line in of("session") if line["total"]] or of("step")
@@ -384,7 +384,10 @@ def text_of(each: View) -> Iterator[str]:
 
 
 def lines_of(each: View) -> Iterator[Line]:
-    jobs = collections.Counter(task.task.partition(":")[0] for task in each.tasks)
+    # A status port that was named by hand and does not answer is not known as a task.
+    jobs = collections.Counter(
+        task.task.partition(":")[0] if task.pid or task.protocol else "place" for task in each.tasks
+    )
     counts = (f"{count} {job}{'s' if count > 1 and job[-1:] != 's' else ''}" for job, count in sorted(jobs.items()))
     yield heading(", ".join(counts))
     width = max([8, *(len(task.task) for task in each.tasks)]) + 2

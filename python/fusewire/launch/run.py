@@ -58,7 +58,7 @@ EXCLUSIVE = (
     ("--ranks", ("--snapshots",), "ranks hold no variables of TensorFlow's parameter servers"),
     ("--inside", ("--hosts", "--hostfile", "--ssh", "--python"), "the other launcher has chosen the hosts"),
 )
-IDLE = (  # options without effect unless one of the others is there
+IDLE: tuple[tuple[Sequence[str], Sequence[str]], ...] = (  # options without effect unless one of the others is there
     (("--ssh", "--python"), ("--hosts", "--hostfile")),
     (("--meet",), ("--inside",)),
     (("--host-timeout",), ("--hosts", "--hostfile", "--inside")),
@@ -288,8 +288,8 @@ def parse_plan(options: argparse.Namespace) -> tuple[Plan, list[Host]]:
     words_of(options)  # an error there comes first
     for option, others, why in EXCLUSIVE:
         refuse_beside(option, others, why, options)
-    for idle, others in IDLE:
-        refuse_without(idle, others, options)
+    for idle, needed in IDLE:
+        refuse_without(idle, needed, options)
     options.protocol = options.protocol or os.environ.get(protocol.VARIABLE) or None
     hosts: list[Host] = []
     with explained("hosts"):
