@@ -565,8 +565,9 @@ def plan_inside(options: argparse.Namespace, size: int, kind: str) -> Plan:
     plan = plan_of(options, max(0, size - others))
     if len(plan.tasks()) != size or options.workers not in (None, size - others):
         wanted = plan_of(options, options.workers or 0)
+        tasks = wanted.shape if isinstance(wanted, Cluster) else wanted
         raise ValueError(
-            f"{kind} has started {size} processes, which is not the number of tasks of {wanted}. Fix: start one "
+            f"{kind} has started {size} processes, which is not the number of tasks of {tasks}. Fix: start one "
             "process for each task, and leave --workers out"
         )
     return plan
