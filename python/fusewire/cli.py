@@ -58,7 +58,7 @@ def suggested(word: str, known: Iterable[str]) -> str:
 
 
 def count(text: str) -> int:
-    number = int(text)
+    number = _whole(text)
     if number < 0:
         raise argparse.ArgumentTypeError(f"{text} is negative: give a whole number, 0 or more")
     return number
@@ -69,24 +69,38 @@ def counts(text: str) -> list[int]:
 
 
 def seconds(text: str) -> float:
-    number = float(text)
+    number = _seconds(text)
     if not number > 0:
         raise argparse.ArgumentTypeError(f"{text} is not a duration: give seconds, more than 0")
     return number
 
 
 def seconds_or_none(text: str) -> float:
-    number = float(text)
+    number = _seconds(text)
     if not 0 <= number < math.inf:
         raise argparse.ArgumentTypeError(f"{text} is not a duration: give seconds, 0 or more")
     return number
 
 
 def port(text: str) -> int:
-    number = int(text)
+    number = _whole(text)
     if not 0 < number < 65536:
         raise argparse.ArgumentTypeError(f"{text} is not a port: give a number from 1 to 65535")
     return number
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
 
 
 def ours(module: str, *arguments: str, python: str = sys.executable, flags: Sequence[str] = ()) -> tuple[str, ...]:

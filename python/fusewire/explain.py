@@ -15,12 +15,13 @@ from fusewire.pages import heading
 
 PAGES = pathlib.Path(__file__).parent / "_docs"
 _HEADING = re.compile(r"^(#+) (.+)$", re.MULTILINE)
+_LINK = re.compile(r"\[([^]]*)\]\((\w+)\.md(#[\w-]+)?\)")
 
 
 def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = verbs.add_parser(
         "explain",
-        help="prints the page that a message names, or a part of it",
+        help="print the page that a message names, or a part of it",
         description="Prints a page of the documentation, or the part below one of its headings. Without a topic, "
         "it lists the pages.",
     )
@@ -28,7 +29,7 @@ def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     parser.set_defaults(call=call)
     parser = verbs.add_parser(
         "settings",
-        help="prints all settings, their meaning and their values here",
+        help="print all settings, their meaning and their values here",
         description="Prints each setting with its value in this shell, its default and its meaning.",
     )
     parser.add_argument("word", nargs="?", default="", metavar="WORD", help="only settings that contain this word")
@@ -39,16 +40,30 @@ def print_settings(options: argparse.Namespace) -> int:
     found = [each for each in settings.SETTINGS if options.word.lower() in f"{each.names} {each.meaning}".lower()]
     for setting in found:
         value, origin = setting.value(os.environ)
-        default = setting.default or "none"
-        print(
-            f"{setting.name} = {value or 'none'}" + ("" if origin == "default" else f"   set by {origin}; {default=!s}")
-        )
+        default = (setting.default or "none").replace("`", "")
+        told = f"{value}   set by {origin}; {default=!s}" if origin != "default" else default
+        print(f"{setting.name} = {told}")
         also = f" Also read as {setting.predecessor}." if setting.predecessor else ""
-        meaning = f"{setting.meaning}.{also} Read {setting.where}.".replace("`", "")
-        print(textwrap.fill(meaning, 100, initial_indent="    ", subsequent_indent="    "))
+        print(_paragraph(f"{setting.meaning}.{also} Read by: {setting.where}."))
+    if found:
+        print("\nWho reads them, and when:")
+    for where, meaning in settings.WHERE.items():
+        if any(where in setting.where.split(", ") for setting in found):
+            print(_paragraph(f"{where}: {meaning}."))
     if not found:
         print(f"fusewire settings: no setting contains {options.word}. Fix: fusewire settings", file=sys.stderr)
     return 0 if found else cli.USAGE_ERROR
+
+
+def _paragraph(text: str) -> str:
+    """Markdown as a terminal shows it: a link is the command that prints its page."""
+
+    def command(found: re.Match[str]) -> str:
+        words = f"fusewire explain {found[2]}{found[3] or ''}"
+        return words if found[1] == f"{found[2]}.md" else f"{found[1]} ({words})"
+
+    plain = _LINK.sub(command, text).replace("`", "")
+    return textwrap.fill(plain, 100, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
 
 
 def call(options: argparse.Namespace) -> int:

@@ -41,6 +41,10 @@ def use_pipe(descriptor: int) -> None:
     _Pipe.descriptor = descriptor
 
 
+def is_launched() -> bool:
+    return _Pipe.descriptor is not None
+
+
 def report_serving() -> None:
     if _Pipe.descriptor is not None:
         with contextlib.suppress(OSError):

@@ -377,6 +377,11 @@ def warning(environment: Mapping[str, str] = os.environ) -> str:
     return f"ignored, as Fusewire has no such setting: {', '.join(parts)}" if parts else ""
 
 
+def misspelt(environment: Mapping[str, str] = os.environ) -> str:
+    """The same for a program, in which a variable that is like none of ours may be somebody else's."""
+    return warning({name: environment[name] for name, near in unknown(environment) if near})
+
+
 def named(name: str) -> Setting:
     return next(setting for setting in SETTINGS if setting.name == name)
 

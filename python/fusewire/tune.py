@@ -44,7 +44,7 @@ def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 
 
 def call_tune(options: argparse.Namespace) -> int:
-    screen = Screen()
+    screen = Screen(verb="tune")
     guard.split()
     parts = []
     for ranks in options.ranks:

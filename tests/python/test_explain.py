@@ -65,15 +65,21 @@ def test_settings_are_listed_with_their_values_here(capsys, monkeypatch):
     monkeypatch.setenv("FUSEWIRE_SECRET", "sixteen letters and more")
     assert main.main(["settings"]) == 0
     said = capsys.readouterr().out
-    assert [line.split()[0] for line in said.splitlines() if not line.startswith(" ")] == [
+    table, _, who = said.partition("\nWho reads them, and when:\n")
+    assert [line.split()[0] for line in table.splitlines() if not line.startswith(" ")] == [
         setting.name for setting in settings.SETTINGS
     ]
+    assert "](" not in said and "`" not in said
+    assert "see fusewire explain trust#the-secret. Read by: server, collective." in " ".join(table.split())
+    assert "server: by the plug-in, when a server is created." in who
     assert "FUSEWIRE_TRANSPORT = tcp   set by FUSEWIRE_TRANSPORT; default=auto\n" in said
     assert "sixteen letters" not in said
 
 
 def test_settings_of_a_word(capsys):
     assert main.main(["settings", "checksum"]) == 0
-    assert "FUSEWIRE_CHECKSUM = " in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "FUSEWIRE_CHECKSUM = " in said
+    assert "    collective: " in said and "    horovod: " not in said
     assert main.main(["settings", "xyzzy"]) == USAGE_ERROR
     assert capsys.readouterr().err == "fusewire settings: no setting contains xyzzy. Fix: fusewire settings\n"

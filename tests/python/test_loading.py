@@ -1,6 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """`import fusewire`: what it loads, what it refuses to load, and its errors."""
 
+import importlib.metadata
 import json
 import pathlib
 import shutil
@@ -262,6 +263,23 @@ def test_an_unsupported_tensorflow_is_told_the_nearest(version, wanted):
     text = plugin.misfit_text(plugin.Build(version, "v", 1), [])
     assert f"tensorflow-cpu=={wanted}" in text
     assert f"build a plug-in for {version}, which is not tested" in text
+
+
+def test_the_installed_package_of_tensorflow_is_the_one_that_is_changed(monkeypatch):
+    there = {"tensorflow-cpu"}
+
+    def version(name):
+        if name not in there:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return "2.15.1"
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    build = plugin.Build("2.22.0", "v", 1)
+    assert "install tensorflow-cpu==2.21.0" in plugin.misfit_text(build, [])
+    there.add("tensorflow")  # beside it, tensorflow-cpu would overwrite its files
+    assert "install tensorflow==2.21.0" in plugin.misfit_text(build, [])
+    there.clear()
+    assert "install tensorflow-cpu==" in plugin.install_command()
 
 
 def test_the_supported_versions_are_those_with_a_lock():

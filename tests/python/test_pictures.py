@@ -30,6 +30,7 @@ pytestmark = pytest.mark.once
 PICTURES = ROOT / "docs" / "pictures"
 HEAD_BYTES = 33  # of a PNG: its signature and the first chunk
 DRAW = bool(os.environ.get("TEST_PICTURES"))
+RELEASE = fusewire.__version__.partition(".dev")[0]  # a picture does not name the commit
 
 # What each picture shows, and has to show as long as the command does.
 LIVE = (
@@ -105,6 +106,7 @@ while not os.path.exists("end"):
 
 def keep(name: str, command: str, screen: Terminal, *parts: str) -> None:
     """Draws the picture, or checks that the one in docs/ is still true: both have all parts."""
+    screen.lines = [line.replace(fusewire.__version__, RELEASE) for line in screen.lines]
     drawn = picture(command, screen, 118 if name == "top.svg" else 100)
     path = PICTURES / name
     if DRAW:

@@ -152,11 +152,11 @@ def test_the_log_says_that_it_works(run_python):
 
 def test_a_taken_port_says_what_to_do():
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        cluster = {"ps": [f"127.0.0.1:{taken.getsockname()[1]}"]}
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(
-            tf.errors.UnknownError, match=r"The port that the cluster gives this task is taken.*Fix: `ss"
+            tf.errors.UnknownError, match=rf"ps:0 can't listen at {address}: the port is taken.*Fix: `ss"
         ):
-            tf.distribute.Server(cluster, protocol="grpc++")
+            tf.distribute.Server({"ps": [address]}, protocol="grpc++")
 
 
 @pytest.mark.parametrize(
@@ -170,6 +170,15 @@ def test_an_import_after_the_server_is_said(run_python, make, late):
     done = run_python(f"import tensorflow as tf\n{make}\nimport fusewire")
     assert done.status == 0
     assert done.error.count("came after this process had made its server") == late
+
+
+def test_a_misspelt_setting_is_said_once(run_python):
+    done = run_python(
+        "import fusewire, tensorflow\nfusewire.load()", FUSEWIRE_PROTOCL="grpc++", FUSEWIRE_OF_SOMEBODY_ELSE="1"
+    )
+    assert done.status == 0
+    assert done.error.count("no such setting: FUSEWIRE_PROTOCL (did you mean FUSEWIRE_PROTOCOL?) (see") == 1
+    assert "SOMEBODY" not in done.error
 
 
 @pytest.mark.parametrize(

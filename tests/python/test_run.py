@@ -307,6 +307,12 @@ def test_colours_on_a_terminal_only(run):
         (["--ranks", "2", "--ps", "3", "true"], "--ranks with --ps: a group has ranks alone. Fix: "),
         (["--chief", "--ranks", "2", "true"], "--ranks with --chief: a group has ranks alone. Fix: "),
         (["--ranks", "2", "--protocol", "grpc++", "true"], "--ranks with --protocol: a group has ranks alone. Fix: "),
+        (["--python", "python3", "true"], "--python has no effect without --hosts. Fix: leave it out, or add --hosts"),
+        (["--meet", "a", "true"], "--meet has no effect without --inside. Fix: "),
+        (["--host-timeout", "3", "true"], "--host-timeout has no effect without --hosts. Fix: "),
+        (["--ps", "two", "true"], "'two' is not a whole number"),
+        (["--timeout", "soon", "true"], "'soon' is not a number of seconds"),
+        (["--ps", "2", "--ps-processes", "3", "true"], "more parameter servers: --ps 12"),
         (["--wrokers", "2", "true"], "unknown: --wrokers (did you mean --workers?)"),
         (["--log-dri=x", "true"], "unknown: --log-dri=x (did you mean --log-dir?)"),
         (["--protocol", "grpc+", "true"], "(did you mean grpc++?)"),
@@ -320,6 +326,18 @@ def test_what_cannot_be_run(fusewire_command, words, told):
     done = fusewire_command("run", *words)
     assert done.status == 2
     assert told in done.error
+
+
+@pytest.mark.parametrize("words", [["--protocol", "grpc++"], ["--protocol=grpc++"]])
+def test_a_protocol_behind_the_program_is_said_to_be_the_programs(fusewire_command, words):
+    told = (
+        "--protocol grpc++ is given to the program. Fix: if it is meant for this command, it comes before the program"
+    )
+    assert told in fusewire_command("run", "true", *words).error
+    assert told not in fusewire_command("run", "true", *words, FUSEWIRE_PROTOCOL="grpc++").error
+    done = fusewire_command("run", "true", "--protocol", "tcp")
+    assert "is given to the program" not in done.error
+    assert "1 ps, 1 worker over the protocol of the program (--protocol names another), on this machine" in done.error
 
 
 def test_a_mistyped_command_is_told(fusewire_command):

@@ -85,7 +85,8 @@ def test_top_and_trace(places, tmp_path):
     assert tasks["worker:0"]["steps_per_s"] > 1
     assert tasks["worker:0"]["p99_s"] >= tasks["worker:0"]["p50_s"] > 0
     assert tasks["worker:0"]["slowest_peer"] in ("ps:0", "ps:1")
-    assert tasks["ps:0"]["bytes_out_per_s"] > 0
+    assert tasks["ps:0"]["bytes_out_per_s"] > 0 and tasks["ps:0"]["bytes_in_per_s"] > 0
+    assert tasks["worker:0"]["bytes_out_per_s"] > 0 and tasks["worker:0"]["bytes_in_per_s"] > 0
     assert ("worker:0", True) in {(name["task"], name["bytes_per_s"] > 0) for name in cluster["most_bytes"]}
     assert cluster["imbalance"] >= 1
     assert all(task["cpu"] > 0 and task["memory_bytes"] > 1 << 20 for task in tasks.values())
@@ -281,6 +282,16 @@ def status(now_s, count, moved_bytes, open_count=0):
     return {"pid": 7, "now_ns": now_s * S, "tasks": [task], "lines": [line, step], "names": [name]}
 
 
+@pytest.mark.parametrize(("kind", "rates"), [("run_out", (2500, 1500)), ("run_in", (1500, 2500))])
+def test_what_a_part_was_given_goes_the_other_way(kind, rates):
+    then, now = status(10, 100, 1000), status(12, 300, 9000)
+    for answer, given in ((then, 400), (now, 3400)):
+        answer["lines"][0] |= {"kind": kind, "bytes_given": given}
+    place = seeing.Place("127.0.0.1", 1)
+    [task] = top.view([seeing.Process(place, now)], [seeing.Process(place, then)]).tasks
+    assert (task.bytes_in_per_s, task.bytes_out_per_s) == rates
+
+
 def test_rates_are_between_two_answers(capsys):
     place = seeing.Place("127.0.0.1", 1)
     before = seeing.Process(place, status(10, 100, 1000))
@@ -401,6 +412,7 @@ def test_files_that_others_could_have_written_are_ignored(tmp_path):
 def test_a_port_that_answers_nothing_useful_is_reported():
     [refused] = seeing.ask_all([seeing.parse(free_addresses(1)[0])])
     assert refused.state == "refuses connections"
+    assert next(top.text_of(top.view([refused], []))) == "1 place"
     for text in ("", "host", "host:", ":5", "host:x", "host:99999", "host:\u00b2"):
         with pytest.raises(ValueError, match="is not HOST:PORT"):
             seeing.parse(text)

@@ -66,3 +66,6 @@ def test_nearest_name():
         "FUSEWIRE_QQQQQQQQ"
     )
     assert settings.warning({}) == ""
+    assert settings.misspelt(environment) == (
+        "ignored, as Fusewire has no such setting: FUSEWIRE_PEER_TIMOUT (did you mean FUSEWIRE_PEER_TIMEOUT?)"
+    )

@@ -28,7 +28,8 @@ IMBALANCE_SHOWN = 1.3  # the busiest parameter server, as a multiple of the mean
 HEADING, GOOD, BAD, LATE, QUIET = "1", "32", "31;1", "33", "90"  # colours
 LATE_S = 2.0  # the oldest operation that somebody waits for, as `fusewire why` counts
 COLLECTIVE = "collective"  # the protocol of ranks
-WAITS = ("receive", "run_out", "collective")
+RECEIVES, PROVIDES = ("receive", "run_out"), ("provide", "run_in")
+WAITS = (*RECEIVES, "collective")
 QUIT = "q"
 
 
@@ -273,21 +274,26 @@ def task_view(process: Process, task: Row, lines: Sequence[Row], over_s: float) 
     def of(*kinds: str) -> list[Row]:
         return [line for line in own if line["kind"] in kinds]
 
+    def given(*kinds: str) -> int:
+        """What parts of graphs were given: it goes the other way than their results."""
+        return sum(int(line.get("bytes_given", 0)) for line in of(*kinds))
+
+    def results(*kinds: str) -> int:
+        return sum(int(line["bytes"]) for line in of(*kinds)) - given(*kinds)
+
     # A worker's own steps if its program makes them here; else those that masters ask of it.
     steps = [line for line in of("session") if line["total"]] or of("step")
-    peers = [
-        (line["time_ns"] / line["count"] / 1e9, line["peer"]) for line in of("receive", "run_out") if line["count"]
-    ]
+    peers = [(line["time_ns"] / line["count"] / 1e9, line["peer"]) for line in of(*RECEIVES) if line["count"]]
     slowest_s, slowest = max(peers, default=(0.0, ""))
-    waits, asked = of("receive", "run_out", "call", "collective"), of("provide", "run_in")
+    waits, asked = of(*WAITS, "call"), of(*PROVIDES)
     return TaskView(
         task["task"],
         process.state,
         task["protocol"],
         process.status["pid"],
         sum(line["count"] for line in steps) / over_s if steps else None,
-        sum(line["bytes"] for line in of("receive", "run_out")) / over_s,
-        sum(line["bytes"] for line in of("provide", "run_in")) / over_s,
+        (results(*RECEIVES) + given(*PROVIDES)) / over_s,
+        (results(*PROVIDES) + given(*RECEIVES)) / over_s,
         sum(line["open"] for line in waits),
         sum(line["open"] for line in asked),
         max((line["oldest_ns"] for line in [*waits, *asked]), default=0) / 1e9,
@@ -335,7 +341,8 @@ def _since(now: Sequence[Row], then: Sequence[Row], key: Sequence[str]) -> Itera
     known = {tuple(row[name] for name in key): row for row in then}
     for row in now:
         before = known.get(tuple(row[name] for name in key), {})
-        counts = {name: row[name] - before.get(name, 0) for name in ("count", "bytes", "time_ns")}
+        counted = [name for name in ("count", "bytes", "bytes_given", "time_ns") if name in row]
+        counts = {name: row[name] - before.get(name, 0) for name in counted}
         yield {**row, **counts, "total": row["count"]}
 
 
@@ -377,7 +384,10 @@ def text_of(each: View) -> Iterator[str]:
 
 
 def lines_of(each: View) -> Iterator[Line]:
-    jobs = collections.Counter(task.task.partition(":")[0] for task in each.tasks)
+    # A status port that was named by hand and does not answer is not known as a task.
+    jobs = collections.Counter(
+        task.task.partition(":")[0] if task.pid or task.protocol else "place" for task in each.tasks
+    )
     counts = (f"{count} {job}{'s' if count > 1 and job[-1:] != 's' else ''}" for job, count in sorted(jobs.items()))
     yield heading(", ".join(counts))
     width = max([8, *(len(task.task) for task in each.tasks)]) + 2

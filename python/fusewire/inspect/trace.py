@@ -39,7 +39,12 @@ def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         "--seconds", type=seconds, default=SECONDS, metavar="S", help=f"time to collect; default: {SECONDS:g}"
     )
     trace.add_argument(
-        "-o", dest="output", type=pathlib.Path, default=pathlib.Path("fusewire-trace.json"), metavar="FILE"
+        "-o",
+        dest="output",
+        type=pathlib.Path,
+        default=pathlib.Path("fusewire-trace.json"),
+        metavar="FILE",
+        help="the file to write; default: fusewire-trace.json",
     )
     trace.set_defaults(call=call)
 
@@ -52,7 +57,8 @@ def call(options: argparse.Namespace) -> int:
             warn(f"{', '.join(process.tasks) or process.place} is left out: it {seeing.how(process.state)}")
     answering = [process.place for process in asked if process.status]
     if not answering:
-        print(f"fusewire trace: no task answers. Fix: see `fusewire why` (see: {page('no task')})", file=sys.stderr)
+        told = f"no task answers. Fix: `fusewire why` says why (see: {page('no task')})" if asked else seeing.NO_TASK
+        print(f"fusewire trace: {told}", file=sys.stderr)
         return USAGE_ERROR
     with concurrent.futures.ThreadPoolExecutor(len(answering)) as pool:
         tapes = list(pool.map(lambda place: record(place, options.seconds), answering))

@@ -28,7 +28,8 @@ def _whole(stream: BinaryIO) -> BinaryIO:
 class Screen:
     """Our own stdout and stderr. The tasks' bytes are passed through unchanged, whatever their encoding."""
 
-    def __init__(self, out: BinaryIO | None = None, error: BinaryIO | None = None):
+    def __init__(self, out: BinaryIO | None = None, error: BinaryIO | None = None, verb: str = "run"):
+        self.verb = verb  # the command that speaks
         self.out = _whole(out or sys.stdout.buffer)
         self.error = _whole(error or sys.stderr.buffer)
         self.hide: Callable[[], None] = lambda: None  # removes what stands below the output, before more is printed
@@ -40,7 +41,7 @@ class Screen:
 
     def say(self, text: str, colour: str = "") -> None:
         """Prints one line of the launcher on stderr."""
-        line = f"fusewire run: {printable(text, LINE_MAX)}"
+        line = f"fusewire {self.verb}: {printable(text, LINE_MAX)}"
         self.write(self.error, f"{paint(line, colour, self.error) if colour else line}\n".encode())
 
     def fail(self, text: str) -> None:

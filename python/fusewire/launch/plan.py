@@ -62,7 +62,7 @@ class Shape:
         if not 0 < self.servers <= self.ps:
             raise ValueError(
                 f"{what} with {self.ps} parameter server{'s' if self.ps != 1 else ''}: each process serves one or more "
-                f"of them. Fix: no more processes than parameter servers, of which {4 * max(1, self.servers)} would do"
+                f"of them. Fix: no more processes than that, or more parameter servers: --ps {4 * max(1, self.servers)}"
             )
         if self.servers < self.ps:
             check_hosting(what, spoken, environment)
@@ -146,7 +146,7 @@ class Cluster:
         return [f"the process {names[0]} serves {', '.join(names)}" for names in each]
 
     def __str__(self) -> str:
-        return f"{self.shape} over {self.protocol}" if self.protocol else str(self.shape)
+        return f"{self.shape} over {self.protocol or 'the protocol of the program (--protocol names another)'}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -280,6 +280,8 @@ def _holder(port: int) -> socket.socket:
     try:
         return machine.bound_everywhere(port)
     except (OSError, OverflowError) as error:
+        if port == 0:
+            raise PortError(f"no port can be reserved: {error}. Fix: fewer tasks, or a higher `ulimit -n`") from error
         raise PortError(f"port {port} can't be reserved: {error}. Fix: choose another --port-base") from error
 
 

@@ -3,6 +3,7 @@
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -57,6 +58,11 @@ EXCLUSIVE = (
     ("--ranks", ("--snapshots",), "ranks hold no variables of TensorFlow's parameter servers"),
     ("--inside", ("--hosts", "--hostfile", "--ssh", "--python"), "the other launcher has chosen the hosts"),
 )
+IDLE: tuple[tuple[Sequence[str], Sequence[str]], ...] = (  # options without effect unless one of the others is there
+    (("--ssh", "--python"), ("--hosts", "--hostfile")),
+    (("--meet",), ("--inside",)),
+    (("--host-timeout",), ("--hosts", "--hostfile", "--inside")),
+)
 OF_A_JOB = (
     "--workers",
     "--ranks",
@@ -84,7 +90,7 @@ With --hosts or --hostfile, the tasks run on other machines, which the OpenSSH c
 working directory, the program and the Python of this command must exist there, with the same version of fusewire. Tasks
 are placed in the order ps, chief, worker, evaluator: each goes to the host with the smallest share of its slots taken.
 Ranks are placed in blocks. Variables that begin with FUSEWIRE_ or TF_ go along, and those named by --env. Tasks die
-with this command, and with the connection to it. docs/clusters.md describes other ways to start a cluster.
+with this command, and with the connection to it. `fusewire explain clusters` has other ways to start one.
 
 With --restarts N, a task that has failed is started again after 0.5 to 30 seconds at the same address, N times at most.
 TensorFlow resumes if the program uses MonitoredTrainingSession with a checkpoint (a parameter server loses its values
@@ -250,6 +256,7 @@ def add_inside_to(group: "argparse._ArgumentGroup") -> None:
 def call_run(options: argparse.Namespace) -> int:
     screen = Screen()
     try:
+        say_misplaced(options, screen)
         plan, hosts = parse_plan(options)
         if options.inside:
             return run_inside_launcher(options, screen)
@@ -281,6 +288,8 @@ def parse_plan(options: argparse.Namespace) -> tuple[Plan, list[Host]]:
     words_of(options)  # an error there comes first
     for option, others, why in EXCLUSIVE:
         refuse_beside(option, others, why, options)
+    for idle, needed in IDLE:
+        refuse_without(idle, needed, options)
     options.protocol = options.protocol or os.environ.get(protocol.VARIABLE) or None
     hosts: list[Host] = []
     with explained("hosts"):
@@ -291,12 +300,31 @@ def parse_plan(options: argparse.Namespace) -> tuple[Plan, list[Host]]:
     return plan_of(options, 1 if options.workers is None else options.workers), hosts
 
 
-def refuse_beside(option: str, others: Sequence[str], why: str, options: argparse.Namespace) -> None:
-    def is_given(name: str) -> bool:
-        return getattr(options, name[2:].replace("-", "_")) not in (None, False, 0)
+def is_given(option: str, options: argparse.Namespace) -> bool:
+    return getattr(options, option[2:].replace("-", "_")) not in (None, False, 0)
 
-    if wrong := [other for other in others if is_given(option) and is_given(other)]:
+
+def refuse_beside(option: str, others: Sequence[str], why: str, options: argparse.Namespace) -> None:
+    if wrong := [other for other in others if is_given(option, options) and is_given(other, options)]:
         raise ValueError(f"{option} with {wrong[0]}: {why}. Fix: leave one of them out")
+
+
+def refuse_without(idle: Sequence[str], others: Sequence[str], options: argparse.Namespace) -> None:
+    wrong = [option for option in idle if is_given(option, options)]
+    if wrong and not any(is_given(other, options) for other in others):
+        raise ValueError(f"{wrong[0]} has no effect without {others[0]}. Fix: leave it out, or add {others[0]}")
+
+
+def say_misplaced(options: argparse.Namespace, screen: Screen) -> None:
+    """A protocol behind the program is the program's, and may well be meant so."""
+    if options.protocol or os.environ.get(protocol.VARIABLE):
+        return
+    for option, value in itertools.pairwise(word for each in options.program for word in each.split("=", 1)):
+        if option == "--protocol" and value in protocol.OURS:
+            screen.say(
+                f"--protocol {value} is given to the program. Fix: if it is meant for this command, it comes before "
+                f"the program (see: {page('options')})"
+            )
 
 
 def words_of(options: argparse.Namespace) -> list[str]:
@@ -537,8 +565,9 @@ def plan_inside(options: argparse.Namespace, size: int, kind: str) -> Plan:
     plan = plan_of(options, max(0, size - others))
     if len(plan.tasks()) != size or options.workers not in (None, size - others):
         wanted = plan_of(options, options.workers or 0)
+        tasks = wanted.shape if isinstance(wanted, Cluster) else wanted
         raise ValueError(
-            f"{kind} has started {size} processes, which is not the number of tasks of {wanted}. Fix: start one "
+            f"{kind} has started {size} processes, which is not the number of tasks of {tasks}. Fix: start one "
             "process for each task, and leave --workers out"
         )
     return plan

@@ -31,6 +31,7 @@ def load() -> None:
         # TensorFlow does not tell servers that the process ends. Unlike atexit, a Finalize also runs in
         # multiprocessing's children that import us, and does not run in a child forked from here.
         multiprocessing.util.Finalize(None, loaded.fusewire_leave, exitpriority=0)
+    protocol.warn_of_misspelt_settings()
     config.install()
     protocol.install()
     estimator.install()

@@ -93,14 +93,14 @@ def misfit_text(build: Build, available: list[Plugin]) -> str:
         wanted = build.version if build.version in there else nearest(build.version, there)
         why = "the build that the plug-in fits" if wanted == build.version else "which this wheel has a plug-in for"
         lines += [
-            f"  Fix: {pip()} install --force-reinstall tensorflow-cpu=={wanted}   {why}",
+            f"  Fix: {pip()} install --force-reinstall {tensorflow_package()}=={wanted}   {why}",
             f"       or build a plug-in for {build.version}: from the sources of Fusewire {VERSION}, with g++ 12",
         ]
     elif build.version in SUPPORTED:
         lines.append(f"  Fix: {reinstall_command()}   installs it again")
     else:
         nearest_version = nearest(build.version)
-        install = f"{pip()} install tensorflow-cpu=={nearest_version}"
+        install = f"{pip()} install {tensorflow_package()}=={nearest_version}"
         if not any(plugin.build.version == nearest_version for plugin in available):
             install += f" && {reinstall_command()}"
         lines += [
@@ -120,6 +120,15 @@ def nearest(version: str, among: Sequence[str] = SUPPORTED) -> str:
 
 def _order(version: str) -> list[int]:
     return [int("".join(filter(str.isdigit, part)) or 0) for part in version.split(".")]
+
+
+def tensorflow_package() -> str:
+    """The one that is installed: another one beside it would overwrite its files."""
+    for name in ("tensorflow", "tensorflow-cpu"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            importlib.metadata.version(name)
+            return name
+    return "tensorflow-cpu"
 
 
 def pip() -> str:
@@ -144,7 +153,7 @@ def install_command() -> str:
     with contextlib.suppress(MisfitError):
         there = [each.build.version for each in plugins() if each.fusewire == VERSION and each.library.is_file()]
     wanted = max(there, key=_order) if there else SUPPORTED[-1]
-    return f"{pip()} install tensorflow-cpu=={wanted}" + ("" if there else f" && {reinstall_command()}")
+    return f"{pip()} install {tensorflow_package()}=={wanted}" + ("" if there else f" && {reinstall_command()}")
 
 
 def is_prebuilt() -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 
 from fusewire import settings
 from fusewire.pages import page
+from fusewire.reporting import is_launched
 from fusewire.tf import config as options
 from fusewire.tf import library
 from fusewire.tf.patching import replace
@@ -94,10 +95,16 @@ def warn_of_earlier_servers() -> None:
         )
 
 
-def _warn_once(text: str) -> None:
+def warn_of_misspelt_settings() -> None:
+    """`fusewire run` has said it for all of its tasks."""
+    if not is_launched() and (text := settings.misspelt()):
+        _warn_once(text, "setting")
+
+
+def _warn_once(text: str, kind: str = "no effect") -> None:
     if text not in _warned:
         _warned.add(text)
-        warnings.warn(f"{text} (see: {page('no effect')})", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"{text} (see: {page(kind)})", RuntimeWarning, stacklevel=2)
 
 
 _warned: set[str] = set()
@@ -131,7 +138,7 @@ def _made_server_def(original: Callable[..., Any], *arguments: Any, **keywords: 
 
 
 def _server_init(original: Callable[..., Any], self: Any, *arguments: Any, **keywords: Any) -> Any:
-    with _explained():
+    with _explained(self):
         original(self, *arguments, **keywords)
     _tasks[self.target] = f"{self.server_def.job_name}:{self.server_def.task_index}"
 
@@ -145,7 +152,7 @@ _tasks: dict[str, str] = {}
 
 
 @contextlib.contextmanager
-def _explained() -> Iterator[None]:
+def _explained(server: Any) -> Iterator[None]:
     """An error of TensorFlow that a server can't be made gets our words: what to do next."""
     from tensorflow.python.framework import errors
 
@@ -159,7 +166,7 @@ def _explained() -> Iterator[None]:
     except errors.UnknownError as error:
         if "Could not start gRPC server" not in error.message:
             raise
-        raise type(error)(error.node_def, error.op, f"{error.message.rstrip()}\n{TAKEN_TEXT}") from None
+        raise type(error)(error.node_def, error.op, f"{error.message.rstrip()}\n{_taken_text(server)}") from None
 
 
 def unknown_text(protocol: str) -> str:
@@ -168,10 +175,15 @@ def unknown_text(protocol: str) -> str:
     return f'  There is no protocol "{protocol}". Fix: {fix} (see: {page("protocol")})'
 
 
-TAKEN_TEXT = (
-    "  The port that the cluster gives this task is taken, or its address is not one of this machine. Fix: `ss -ltnp` "
-    f"shows which process has the port; end that one, or give the task another port (see: {page('ports')})"
-)
+def _taken_text(server: Any) -> str:
+    named = server.server_def
+    jobs = {job.name: job.tasks for job in named.cluster.job}
+    address = jobs.get(named.job_name, {}).get(named.task_index, "")
+    return (
+        f"  {named.job_name}:{named.task_index} can't listen at {address}: the port is taken, or the address is not "
+        "one of this machine. Fix: `ss -ltnp` shows which process has the port; end that one, or give the task another "
+        f"port (see: {page('ports')})"
+    )
 
 
 def _with_server_def(original: Callable[..., Any], self: Any, server_def: Any, *arguments: Any, **keywords: Any) -> Any:

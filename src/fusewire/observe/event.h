@@ -62,6 +62,7 @@ class Event {
     step_ = step;
     begun_ns_ = now_ns;
     arrived_ns_ = 0;
+    given_ = 0;
     op_ = BeginOp(tag, step, flow, now_ns);
   }
   bool has_begun() const { return has_begun_; }
@@ -72,13 +73,16 @@ class Event {
     LandedOp(op_, now_ns);
   }
 
+  // Of the bytes with which it ends, those that a part of a graph was given.
+  void Given(uint64_t bytes) { given_ = bytes; }
+
   // Nothing happens if it has not begun, or has ended. `describe(&facts)` adds the peer, the name, the bytes and the
   // error; it is called only if there is a listener.
   template <class Describe>
   void End(bool is_ok, uint64_t bytes, int64_t now_ns, const Describe& describe) {
     if (!has_begun_) return;
     has_begun_ = false;
-    EndOp(&op_, is_ok ? observe::End::kOk : observe::End::kFailed, bytes, now_ns);
+    EndOp(&op_, is_ok ? observe::End::kOk : observe::End::kFailed, bytes, now_ns, given_);
     EventListener* const listener = event_listener.load(std::memory_order_acquire);
     if (listener == nullptr) return;
     EventFacts facts;
@@ -104,6 +108,7 @@ class Event {
   bool has_begun_ = false;
   Kind kind_ = Kind::kReceive;
   int64_t step_ = 0, begun_ns_ = 0, arrived_ns_ = 0;
+  uint64_t given_ = 0;
   Op op_;
 };
 

@@ -1,6 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/observe/history.h"
 
+#include <algorithm>
+
 #include "fusewire/observe/json.h"
 
 namespace fusewire::observe {
@@ -13,13 +15,20 @@ void History::Add(Recorder& recorder, const std::vector<Number>& numbers, int64_
   uint64_t sessions = 0, parts = 0, collectives = 0;
   for (const Line* line : recorder.tags().lines()) {
     const uint64_t bytes = line->bytes.load(std::memory_order_relaxed);
+    const uint64_t given = std::min(bytes, line->bytes_given.load(std::memory_order_relaxed));  // it may be newer
     switch (line->kind) {
       case Kind::kSession: sessions += line->duration_ns.Read().count; break;
       case Kind::kStep: parts += line->duration_ns.Read().count; break;
       case Kind::kReceive:
-      case Kind::kRunOut: sample.bytes_in += bytes; break;
+      case Kind::kRunOut:
+        sample.bytes_in += bytes - given;
+        sample.bytes_out += given;
+        break;
       case Kind::kProvide:
-      case Kind::kRunIn: sample.bytes_out += bytes; break;
+      case Kind::kRunIn:
+        sample.bytes_out += bytes - given;
+        sample.bytes_in += given;
+        break;
       case Kind::kCall:
       case Kind::kCollective: break;
     }

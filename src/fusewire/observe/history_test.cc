@@ -12,9 +12,9 @@ namespace {
 
 using testing::HasSubstr;
 
-void Record(Recorder& recorder, Kind kind, uint64_t bytes) {
+void Record(Recorder& recorder, Kind kind, uint64_t bytes, uint64_t given = 0) {
   Op op = recorder.Begin(recorder.tags().Find(kind, "worker:0", "ps:0", "x"), 1, 0, 100);
-  recorder.EndOp(&op, End::kOk, bytes, 200);
+  recorder.EndOp(&op, End::kOk, bytes, 200, given);
 }
 
 TEST(History, HasTotalsOfStepsAndBytes) {
@@ -23,12 +23,13 @@ TEST(History, HasTotalsOfStepsAndBytes) {
   history.Add(recorder, {}, 7);
   for (int i = 0; i < 3; ++i) Record(recorder, Kind::kStep, 0);
   Record(recorder, Kind::kReceive, 10);
-  Record(recorder, Kind::kRunOut, 5);
+  Record(recorder, Kind::kRunOut, 7, 2);  // a part was given 2 bytes and has returned 5
   Record(recorder, Kind::kProvide, 4);
+  Record(recorder, Kind::kRunIn, 300, 200);  // at the other end
   history.Add(recorder, {}, 8);
   Record(recorder, Kind::kSession, 0);  // the program's own steps count before its parts of steps
   history.Add(recorder, {}, 9);
-  EXPECT_THAT(history.Json(), HasSubstr(R"("history":[[7,0,0,0],[8,3,15,4],[9,1,15,4]])"));
+  EXPECT_THAT(history.Json(), HasSubstr(R"("history":[[7,0,0,0],[8,3,215,106],[9,1,215,106]])"));
 }
 
 TEST(History, OfARankHasItsCollectives) {

@@ -59,7 +59,7 @@ Op Recorder::Begin(uint32_t tag, int64_t step, uint64_t flow, int64_t now_ns) {
   return Op(record);
 }
 
-void Recorder::EndOp(Op* op, End end, uint64_t bytes, int64_t now_ns) {
+void Recorder::EndOp(Op* op, End end, uint64_t bytes, int64_t now_ns, uint64_t given) {
   Record* record = std::exchange(op->record_, nullptr);
   if (record == nullptr) return;
   const uint64_t state = record->state.load(std::memory_order_relaxed);
@@ -78,6 +78,7 @@ void Recorder::EndOp(Op* op, End end, uint64_t bytes, int64_t now_ns) {
   tag.bytes.fetch_add(bytes, std::memory_order_relaxed);
   tag.time_ns.fetch_add(took_ns, std::memory_order_relaxed);
   tag.line->bytes.fetch_add(bytes, std::memory_order_relaxed);
+  if (given != 0) tag.line->bytes_given.fetch_add(given, std::memory_order_relaxed);
   if (end != End::kOk) tag.line->failed.fetch_add(1, std::memory_order_relaxed);
   tag.line->duration_ns.Add(took_ns);
 }
@@ -119,9 +120,9 @@ Op BeginOp(uint32_t tag, int64_t step, uint64_t flow, int64_t now_ns) {
 
 int64_t RecordingNowNs() { return TheRecorder() == nullptr ? 0 : Clock::Real()->NowNs(); }
 
-void EndOp(Op* op, End end, uint64_t bytes, int64_t now_ns) {
+void EndOp(Op* op, End end, uint64_t bytes, int64_t now_ns, uint64_t given) {
   Recorder* recorder = TheRecorder();
-  if (*op && recorder != nullptr) recorder->EndOp(op, end, bytes, now_ns);
+  if (*op && recorder != nullptr) recorder->EndOp(op, end, bytes, now_ns, given);
 }
 
 void EndOp(Op* op, bool is_ok, uint64_t bytes) {

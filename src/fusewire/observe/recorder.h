@@ -82,7 +82,8 @@ class Recorder {
   static void Landed(const Op& op, int64_t now_ns) {
     if (op.record_ != nullptr) op.record_->landed_ns.store(now_ns, std::memory_order_relaxed);
   }
-  void EndOp(Op* op, End end, uint64_t bytes, int64_t now_ns);
+  // Of the bytes, `given` went the other way than the results: a part of a graph is given some, and returns some.
+  void EndOp(Op* op, End end, uint64_t bytes, int64_t now_ns, uint64_t given = 0);
 
   // All that can be read now, in no order; an operation that is being written is left out.
   std::vector<Seen> Read() const;
@@ -120,7 +121,7 @@ Op BeginOp(uint32_t tag, int64_t step, uint64_t flow, int64_t now_ns);
 int64_t RecordingNowNs();
 inline void LandedOp(const Op& op, int64_t now_ns) { Recorder::Landed(op, now_ns); }
 // Also for an operation that has not begun, or has ended.
-void EndOp(Op* op, End end, uint64_t bytes, int64_t now_ns);
+void EndOp(Op* op, End end, uint64_t bytes, int64_t now_ns, uint64_t given = 0);
 void EndOp(Op* op, bool is_ok, uint64_t bytes = 0);
 
 }  // namespace fusewire::observe

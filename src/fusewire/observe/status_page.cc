@@ -316,6 +316,7 @@ void WriteLines(Recorder& recorder, const Facts& facts, const std::vector<Seen>&
     json->Key("count").Number(spread.count);
     json->Key("failed").Number(line->failed.load(std::memory_order_relaxed));
     json->Key("bytes").Number(line->bytes.load(std::memory_order_relaxed));
+    json->Key("bytes_given").Number(line->bytes_given.load(std::memory_order_relaxed));
     json->Key("time_ns").Number(spread.sum);
     json->Key("p50_ns").Number(spread.Quantile(0.5));
     json->Key("p99_ns").Number(spread.Quantile(0.99));

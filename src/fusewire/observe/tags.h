@@ -39,6 +39,7 @@ struct Line {
   std::string task, peer;
   Spread duration_ns;
   std::atomic<uint64_t> bytes{0}, failed{0};
+  std::atomic<uint64_t> bytes_given{0};  // of these, what a part of a graph was given: the other way than its results
 };
 
 struct Tag {

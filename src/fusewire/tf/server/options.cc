@@ -282,6 +282,19 @@ ServerSettings ReadSettings(const std::string& job, int workers) {
 }
 
 namespace {
+void ReadLogLevel() {
+  const std::string level = ReadText("FUSEWIRE_LOG");
+  if (level == "debug") return SetLogLevel(LogLevel::kDebug);
+  if (level == "info") return SetLogLevel(LogLevel::kInfo);
+  if (level == "warn") return SetLogLevel(LogLevel::kWarn);
+  if (level == "error") return SetLogLevel(LogLevel::kError);
+  if (level == "off") return SetLogLevel(LogLevel::kOff);
+  if (level.empty()) return;
+  FUSEWIRE_LOG(kWarn,
+               "FUSEWIRE_LOG is \"%s\": off, error, warn, info or debug is expected; the default warn holds; see: %s",
+               level.c_str(), "fusewire explain settings#the-table");
+}
+
 CompressOptions ReadCompression() {
   CompressOptions options;
   options.unique_ids = ReadSwitch({"FUSEWIRE_UNIQUE_IDS"}, false);
@@ -294,12 +307,7 @@ CompressOptions ReadCompression() {
 }  // namespace
 
 void ReadProcessSettings() {
-  std::string level = ReadText("FUSEWIRE_LOG");
-  if (level == "debug") SetLogLevel(LogLevel::kDebug);
-  if (level == "info") SetLogLevel(LogLevel::kInfo);
-  if (level == "warn") SetLogLevel(LogLevel::kWarn);
-  if (level == "error") SetLogLevel(LogLevel::kError);
-  if (level == "off") SetLogLevel(LogLevel::kOff);
+  ReadLogLevel();
   SetFuseByDefault(ReadSwitch({"FUSEWIRE_TENSOR_FUSE"}, false));
   SetCompressByDefault(ReadCompression());
   RecordTo(ReadText("FUSEWIRE_STAR_RECORD"));

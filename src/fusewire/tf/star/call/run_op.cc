@@ -262,6 +262,7 @@ class RunRecord {
     bytes_in_ = bytes;
   }
   void End(const TfStatus& status, const Placement& placement, OpKernelContext* context) {
+    event_.Given(bytes_out_);
     event_.End(status.ok(), bytes_in_ + bytes_out_, [&](observe::EventFacts* facts) {
       facts->peer = ShortTask(placement.task);
       facts->name = placement.name;

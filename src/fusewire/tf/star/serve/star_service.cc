@@ -56,6 +56,7 @@ class StarService::Incoming final : public rpc::RequestSink {
     if (run.is_traced) run_.collector = std::make_unique<tensorflow::StepStatsCollector>(&run_.stats);
     place_.device = lease_->part->device();
     landings_ = std::make_unique<TensorLandings>(sizes);
+    if (sizes != nullptr) given_bytes_ = sizes->total();
     while (landings_->size() < lease_->part->ends().given()) FUSEWIRE_TRY(landings_->Begin(&reader, place_));
     if (!reader.done()) return Status::Invalid("a request for a run with more than the part takes");
     return landings_->EndOfMessage();
@@ -80,7 +81,7 @@ class StarService::Incoming final : public rpc::RequestSink {
   void Answer(rpc::Reply* reply, TfStatus status) {
     std::string head;
     Buffers body;
-    uint64_t bytes = 0;
+    uint64_t bytes = given_bytes_;
     for (const tensorflow::Tensor& ret : run_.rets) bytes += ret.TotalBytes();
     AppendTfStatus(status, &head);
     for (size_t i = 0; status.ok() && i < run_.rets.size(); ++i) {
@@ -96,10 +97,11 @@ class StarService::Incoming final : public rpc::RequestSink {
       body.clear();
       AppendTfStatus(status, &head);
     }
+    event_.Given(given_bytes_);
     event_.End(status.ok(), bytes, [&](observe::EventFacts* facts) {
       facts->peer = peer_;
       facts->name = lease_->name;
-      for (const tensorflow::Tensor& arg : run_.args) facts->bytes_in += arg.TotalBytes();
+      facts->bytes_in = given_bytes_;
       facts->bytes_out = head.size();
       for (const Buffer& one : body) facts->bytes_out += one.size();
       if (!status.ok()) facts->error = status.ToString();
@@ -138,6 +140,7 @@ class StarService::Incoming final : public rpc::RequestSink {
   std::string peer_;       // in a profile; otherwise empty
   Shelf::LeasePtr lease_;  // shared_ptr: the lease may end meanwhile
   TensorPlace place_;
+  uint64_t given_bytes_ = 0;  // of its tensors, in segments of their own
   std::unique_ptr<TensorLandings> landings_;
   PartRun run_;
   observe::Event event_;
