@@ -23,6 +23,8 @@ std::string Boot() {
 
 }  // namespace
 
+const char* Version() { return FUSEWIRE_VERSION; }
+
 std::string MachineName() { return Boot() + " " + LinkAt("/proc/self/ns/time"); }
 
 std::string PidSpace() { return Boot() + " " + LinkAt("/proc/self/ns/pid"); }

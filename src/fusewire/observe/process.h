@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What the kernel says of this process: where it runs, and what it uses.
+// What this process is: which build, where it runs, and what it uses.
 // Home: any thread. Owns: nothing. Fails: never; what can't be read is empty, or 0.
 #pragma once
 
@@ -8,6 +8,8 @@
 
 namespace fusewire::observe {
 
+// The version of this build: "0.2.0", or between releases "0.2.0.dev0+g0123456".
+const char* Version();
 // Equal for processes whose clocks are the same: since one start of one kernel, in one space of times.
 std::string MachineName();
 // Equal for processes that have the same numbers of processes.

@@ -292,8 +292,6 @@ Status StartWatch(const Place& place, const std::string& secret, const std::stri
   return failed;
 }
 
-const char* Version() { return FUSEWIRE_VERSION; }
-
 Watch::Options::Options(const Place& place, const std::string& secret_in, const std::string& runtime_folder)
     : version(Version()),
       host(place.host),

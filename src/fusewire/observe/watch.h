@@ -18,6 +18,7 @@
 #include "fusewire/base/status.h"
 #include "fusewire/observe/history.h"
 #include "fusewire/observe/port.h"
+#include "fusewire/observe/process.h"
 #include "fusewire/observe/recorder.h"
 #include "fusewire/observe/status_page.h"
 
@@ -33,9 +34,6 @@ struct Place {
 // kInvalid: it is none of these words. kRefused: beyond loopback, strangers could ask, and there is no secret for those
 // who ask to prove that they know it.
 Result<Place> ReadPlace(const std::string& text, const std::string& secret);
-
-// The version of this build: "0.2.0", or between releases "0.2.0.dev0+g0123456".
-const char* Version();
 
 // Starts the watch of the process at this place, unless it is off or has begun already. kOk: it answers, or is off;
 // with another status it has no port, or is found only by its port. runtime_folder: XDG_RUNTIME_DIR. `numbers`: any
