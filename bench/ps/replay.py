@@ -47,7 +47,8 @@ def replay(
         record = pathlib.Path(folder, "steps")
         variables = {"FUSEWIRE_STAR_RECORD": str(record)}
         job, protocol, fuse = PROGRAMS[protocol]
-        with running(python, Shape(job, absent_workers=crowd.workers - 1), MODEL, protocol, fuse, START_LIMIT_S, variables) as cluster:
+        shape = Shape(job, absent_workers=crowd.workers - 1)
+        with running(python, shape, MODEL, protocol, fuse, START_LIMIT_S, variables) as cluster:
             alone_ms = record_steps(cluster)
             server = cluster.servers[0]
             return drive(program, record, server, crowd, window) | {"worker_step_ms": alone_ms}

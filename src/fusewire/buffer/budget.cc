@@ -14,11 +14,68 @@ constexpr uint64_t kHoldersMin = 8;
 
 }  // namespace
 
+// ---- the pace ----
+
+uint64_t* Pace::SumOf(const Recent& recent) {
+  if (recent.arrived) return recent.number == arrived_number_ ? &arrived_bytes_ : nullptr;
+  return period_ - recent.number <= 1 ? &periods_[recent.number % 2].arriving_bytes : nullptr;
+}
+
+void Pace::LookAtTime(int64_t now_ns, int64_t idle_ns) {
+  if (!is_set()) return;
+  int periods = 0;
+  if (idle_ns - period_began_ns_ >= kPeriodNs) periods = idle_ns - period_began_ns_ < 2 * kPeriodNs ? 1 : 2;
+  if (std::exchange(has_returned_, false)) {
+    returned_ns_ = now_ns;
+  } else if (now_ns - returned_ns_ >= kStuckNs) {
+    returned_ns_ = now_ns;
+    arrived_bytes_ = 0;
+    ++arrived_number_;
+    periods = 2;
+  }
+  for (int i = 0; i < periods; ++i) periods_[++period_ % 2] = Period();
+  if (periods > 0) period_began_ns_ = now_ns;
+}
+
+bool Pace::IsInPace() const {
+  if (!is_set()) return true;
+  const uint64_t recent = periods_[0].arriving_bytes + periods_[1].arriving_bytes + arrived_bytes_;
+  const uint64_t largest = std::max(periods_[0].largest_bytes, periods_[1].largest_bytes);
+  return recent < std::max(at_once_bytes_, largest < UINT64_MAX / kHoldersMin ? kHoldersMin * largest : largest);
+}
+
+void Pace::Ask(uint64_t bytes) { now().largest_bytes = std::max(now().largest_bytes, bytes); }
+
+void Pace::Grant(Recent* recent, uint64_t bytes) {
+  if (!is_set()) return;
+  uint64_t* sum = SumOf(*recent);
+  const uint64_t before = sum == nullptr ? 0 : recent->bytes;
+  if (sum != nullptr) *sum -= before;
+  *recent = {before + bytes, false, period_};
+  now().arriving_bytes += recent->bytes;
+  now().largest_bytes = std::max(now().largest_bytes, recent->bytes);
+}
+
+void Pace::Arrived(Recent* recent) {
+  if (uint64_t* sum = SumOf(*recent)) *sum -= recent->bytes;
+  *recent = {recent->bytes, true, arrived_number_};
+  arrived_bytes_ += recent->bytes;
+}
+
+void Pace::Return(Recent* recent, uint64_t bytes) {
+  const uint64_t less = std::min(bytes, recent->bytes);
+  if (uint64_t* sum = SumOf(*recent)) *sum -= less;
+  recent->bytes -= less;
+  has_returned_ = true;
+}
+
+// ---- the budget ----
+
 Budget::~Budget() { FUSEWIRE_CHECK(used_bytes() == 0); }
 
-void Budget::Pace(uint64_t at_once_bytes) {
+void Budget::SetPace(uint64_t at_once_bytes) {
   MutexLock lock(mutex_);
-  at_once_bytes_ = at_once_bytes;
+  pace_.Set(at_once_bytes);
 }
 
 bool Budget::Take(uint64_t bytes) {
@@ -37,37 +94,9 @@ void Budget::GiveBack(uint64_t bytes) {
   WakeFirst(false);
 }
 
-uint64_t* Budget::SumOf(Stamp stamp) {
-  if (stamp.arrived) return stamp.number == arrived_number_ ? &arrived_bytes_ : nullptr;
-  return period_ - stamp.number <= 1 ? &periods_[stamp.number % 2].arriving_bytes : nullptr;
-}
-
-void Budget::LookAtTime(int64_t now_ns, int64_t idle_ns) {
-  if (at_once_bytes_ == 0) return;
-  int periods = 0;
-  if (idle_ns - period_began_ns_ >= kPaceNs) periods = idle_ns - period_began_ns_ < 2 * kPaceNs ? 1 : 2;
-  if (std::exchange(has_returned_, false)) {
-    returned_ns_ = now_ns;
-  } else if (now_ns - returned_ns_ >= kStuckNs) {
-    returned_ns_ = now_ns;
-    arrived_bytes_ = 0;
-    ++arrived_number_;
-    periods = 2;
-  }
-  for (int i = 0; i < periods; ++i) periods_[++period_ % 2] = Period();
-  if (periods > 0) period_began_ns_ = now_ns;
-}
-
 bool Budget::Fits(uint64_t bytes) const {
   const uint64_t used = used_bytes();
-  return used == taken_bytes_ || (IsInPace() && used <= limit_bytes_ && bytes <= limit_bytes_ - used);
-}
-
-bool Budget::IsInPace() const {
-  if (at_once_bytes_ == 0) return true;
-  const uint64_t recent = periods_[0].arriving_bytes + periods_[1].arriving_bytes + arrived_bytes_;
-  const uint64_t largest = std::max(periods_[0].largest_bytes, periods_[1].largest_bytes);
-  return recent < std::max(at_once_bytes_, largest < UINT64_MAX / kHoldersMin ? kHoldersMin * largest : largest);
+  return used == taken_bytes_ || (pace_.IsInPace() && used <= limit_bytes_ && bytes <= limit_bytes_ - used);
 }
 
 void Budget::SetUsed(uint64_t bytes) {
@@ -111,9 +140,8 @@ Budget::Share::~Share() {
 
 bool Budget::Share::TryReserve(uint64_t bytes, int64_t now_ns, int64_t idle_ns) {
   MutexLock lock(budget_.mutex_);
-  budget_.LookAtTime(now_ns, idle_ns);
-  Period& now = budget_.periods_[budget_.period_ % 2];
-  now.largest_bytes = std::max(now.largest_bytes, bytes);
+  budget_.pace_.LookAtTime(now_ns, idle_ns);
+  budget_.pace_.Ask(bytes);
   is_woken_ = false;
   wish_bytes_ = bytes;
   is_first_ = budget_.first_ == nullptr || budget_.first_ == this;
@@ -123,16 +151,7 @@ bool Budget::Share::TryReserve(uint64_t bytes, int64_t now_ns, int64_t idle_ns) 
     if (!is_first_) budget_.WakeFirst(false);
     return false;
   }
-  // What it got a moment ago counts anew: both are used together.
-  if (uint64_t* sum = budget_.SumOf(stamp_)) {
-    *sum -= recent_bytes_;
-  } else {
-    recent_bytes_ = 0;
-  }
-  recent_bytes_ += bytes;
-  stamp_ = {false, budget_.period_};
-  now.arriving_bytes += recent_bytes_;
-  now.largest_bytes = std::max(now.largest_bytes, recent_bytes_);
+  budget_.pace_.Grant(&recent_, bytes);
   bytes_ += bytes;
   budget_.SetUsed(budget_.used_bytes() + bytes);
   if (waits_) budget_.Remove(this);
@@ -140,12 +159,9 @@ bool Budget::Share::TryReserve(uint64_t bytes, int64_t now_ns, int64_t idle_ns) 
 }
 
 void Budget::Share::Arrived() {
-  if (recent_bytes_ == 0 || stamp_.arrived) return;
+  if (recent_.bytes == 0 || recent_.arrived) return;
   MutexLock lock(budget_.mutex_);
-  if (budget_.at_once_bytes_ == 0) return;
-  if (uint64_t* sum = budget_.SumOf(stamp_)) *sum -= recent_bytes_;
-  stamp_ = {true, budget_.arrived_number_};
-  budget_.arrived_bytes_ += recent_bytes_;
+  budget_.pace_.Arrived(&recent_);
 }
 
 void Budget::Share::GiveUp() {
@@ -159,10 +175,7 @@ void Budget::Share::Release(uint64_t bytes) {
   FUSEWIRE_DCHECK(budget_.used_bytes() >= bytes);
   bytes_ -= bytes;
   budget_.SetUsed(budget_.used_bytes() - bytes);
-  const uint64_t recent = std::min(bytes, recent_bytes_);
-  recent_bytes_ -= recent;
-  if (uint64_t* sum = budget_.SumOf(stamp_)) *sum -= recent;
-  budget_.has_returned_ = true;
+  budget_.pace_.Return(&recent_, bytes);
   budget_.WakeFirst(false);
 }
 

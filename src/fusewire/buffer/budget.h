@@ -19,6 +19,54 @@
 
 namespace fusewire {
 
+// How much of what was granted counts at a time. Home: its budget's. Owns: sums.
+class Pace {
+ public:
+  // When it has to be asked again at the latest: time passes without a call.
+  static constexpr int64_t kPeriodNs = 10 * kMillisecondNs;
+  // Nothing has been returned for so long: what waits must not wait for it.
+  static constexpr int64_t kStuckNs = 250 * kMillisecondNs;
+
+  // What a holder was granted lately, and where it counts: in a period, or among what has arrived.
+  struct Recent {
+    uint64_t bytes = 0;
+    bool arrived = false;
+    uint64_t number = 0;
+  };
+
+  // Not set: all is in pace.
+  bool is_set() const { return at_once_bytes_ != 0; }
+  void Set(uint64_t at_once_bytes) { at_once_bytes_ = at_once_bytes; }
+  void LookAtTime(int64_t now_ns, int64_t idle_ns);
+  bool IsInPace() const;
+  // A holder asks for so much.
+  void Ask(uint64_t bytes);
+  // It gets it. What it got a moment ago counts anew: both are used together.
+  void Grant(Recent* recent, uint64_t bytes);
+  void Arrived(Recent* recent);
+  void Return(Recent* recent, uint64_t bytes);
+
+ private:
+  // What was granted in a period, has not arrived, and is not returned yet.
+  struct Period {
+    uint64_t arriving_bytes = 0;
+    uint64_t largest_bytes = 0;  // of one holder, or that one asked for
+  };
+
+  Period& now() { return periods_[period_ % 2]; }
+  // Null: it does not count any more.
+  uint64_t* SumOf(const Recent& recent);
+
+  uint64_t at_once_bytes_ = 0;
+  Period periods_[2];  // the current one and the one before
+  uint64_t period_ = 2;
+  int64_t period_began_ns_ = 0;
+  uint64_t arrived_bytes_ = 0;   // and are not returned yet
+  uint64_t arrived_number_ = 0;  // changes when they don't count any more
+  bool has_returned_ = false;    // something, since the last look at the time
+  int64_t returned_ns_ = 0;
+};
+
 class Budget {
  public:
   class Share;
@@ -28,9 +76,9 @@ class Budget {
   Budget(const Budget&) = delete;
   Budget& operator=(const Budget&) = delete;
 
-  // Any thread. From now on about `at_once_bytes` are granted at once, or 8 times what the largest holder got if
-  // that is more.
-  void Pace(uint64_t at_once_bytes);
+  // Any thread. From now on about `at_once_bytes` are granted at once, or 8 times what the largest holder got if that
+  // is more.
+  void SetPace(uint64_t at_once_bytes);
   // Any thread. Counts memory that is there already, beyond the limit if need be. Requests then wait for it,
   // too, but for one at a time, which is granted when nothing else is reserved. False: more than the limit is used now.
   // Not to be forgotten: GiveBack.
@@ -43,28 +91,8 @@ class Budget {
   // Any thread. True while a holder waits: others should then return what they don't need.
   bool wanted() const { return waiting_.load(std::memory_order_relaxed) > 0; }
 
-  // When a paced budget has to be asked again at the latest: time passes without a call.
-  static constexpr int64_t kPaceNs = 10 * kMillisecondNs;
-  // Nothing has been returned for so long: what waits must not wait for it.
-  static constexpr int64_t kStuckNs = 250 * kMillisecondNs;
-
  private:
-  // What was granted in a period of kPaceNs, has not arrived, and is not returned yet.
-  struct Period {
-    uint64_t arriving_bytes = 0;
-    uint64_t largest_bytes = 0;  // of one holder, or that one asked for
-  };
-  // Where a share's recent bytes count: in a period, or among those that have arrived.
-  struct Stamp {
-    bool arrived = false;
-    uint64_t number = 0;
-  };
-
-  // Null: what has this stamp does not count any more.
-  uint64_t* SumOf(Stamp stamp) FUSEWIRE_REQUIRES(mutex_);
-  void LookAtTime(int64_t now_ns, int64_t idle_ns) FUSEWIRE_REQUIRES(mutex_);
   bool Fits(uint64_t bytes) const FUSEWIRE_REQUIRES(mutex_);
-  bool IsInPace() const FUSEWIRE_REQUIRES(mutex_);
   void SetUsed(uint64_t bytes) FUSEWIRE_REQUIRES(mutex_);
   void Append(Share* share) FUSEWIRE_REQUIRES(mutex_);
   void Remove(Share* share) FUSEWIRE_REQUIRES(mutex_);
@@ -76,15 +104,8 @@ class Budget {
   Mutex mutex_;
   Share* first_ FUSEWIRE_GUARDED_BY(mutex_) = nullptr;  // those that wait
   Share* last_ FUSEWIRE_GUARDED_BY(mutex_) = nullptr;
-  uint64_t taken_bytes_ FUSEWIRE_GUARDED_BY(mutex_) = 0;    // of those used
-  uint64_t at_once_bytes_ FUSEWIRE_GUARDED_BY(mutex_) = 0;  // 0: not paced
-  Period periods_[2] FUSEWIRE_GUARDED_BY(mutex_);           // the current one and the one before
-  uint64_t period_ FUSEWIRE_GUARDED_BY(mutex_) = 2;
-  int64_t period_began_ns_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
-  uint64_t arrived_bytes_ FUSEWIRE_GUARDED_BY(mutex_) = 0;   // and are not returned yet
-  uint64_t arrived_number_ FUSEWIRE_GUARDED_BY(mutex_) = 0;  // changes when they don't count any more
-  bool has_returned_ FUSEWIRE_GUARDED_BY(mutex_) = false;    // something, since the last look at the time
-  int64_t returned_ns_ FUSEWIRE_GUARDED_BY(mutex_) = 0;
+  uint64_t taken_bytes_ FUSEWIRE_GUARDED_BY(mutex_) = 0;  // of those used
+  Pace pace_ FUSEWIRE_GUARDED_BY(mutex_);
   std::atomic<uint64_t> used_bytes_{0};  // written under the mutex
   std::atomic<uint64_t> peak_bytes_{0};
   std::atomic<size_t> waiting_{0};
@@ -123,8 +144,7 @@ class Budget::Share {
   Budget& budget_;
   UniqueFunction<void()> on_room_;
   uint64_t bytes_ = 0;
-  uint64_t recent_bytes_ = 0;  // of those: count for the pace, if their stamp does
-  Stamp stamp_;
+  Pace::Recent recent_;
   bool is_first_ = false;
   // Under the budget's lock:
   uint64_t wish_bytes_ = 0;  // while it waits

@@ -166,7 +166,7 @@ TEST(Budget, CountsWhatIsThereAlreadyBeyondItsLimit) {
 class PacedTest : public testing::Test {
  protected:
   PacedTest() {
-    budget_.Pace(1000);
+    budget_.SetPace(1000);
     for (std::unique_ptr<Budget::Share>& share : many_) share = std::make_unique<Budget::Share>(&budget_);
   }
   Budget budget_{1 << 20};
@@ -192,7 +192,7 @@ TEST_F(PacedTest, EightLargeHoldersDoNotWait) {
   }
   EXPECT_FALSE(carl_.share.TryReserve(500, now_ns_, now_ns_));
   // Some time after the large ones, the pace is as before.
-  now_ns_ += 2 * Budget::kPaceNs;
+  now_ns_ += 2 * Pace::kPeriodNs;
   EXPECT_TRUE(carl_.share.TryReserve(50, now_ns_, now_ns_));
   for (size_t i = 0; i < 19; ++i) ASSERT_TRUE(many_[i]->TryReserve(50, now_ns_, now_ns_));
   EXPECT_FALSE(anna_.TryReserve(50, now_ns_, now_ns_));
@@ -201,9 +201,9 @@ TEST_F(PacedTest, EightLargeHoldersDoNotWait) {
 TEST_F(PacedTest, SlowHoldersKeepNobodyWaiting) {
   for (size_t i = 0; i < 17; ++i) ASSERT_TRUE(many_[i]->TryReserve(60, now_ns_, now_ns_));
   EXPECT_FALSE(carl_.share.TryReserve(60, now_ns_, now_ns_));
-  now_ns_ += Budget::kPaceNs;
+  now_ns_ += Pace::kPeriodNs;
   EXPECT_FALSE(carl_.share.TryReserve(60, now_ns_, now_ns_));
-  now_ns_ += Budget::kPaceNs;
+  now_ns_ += Pace::kPeriodNs;
   EXPECT_TRUE(carl_.share.TryReserve(60, now_ns_, now_ns_));
   many_[0]->Release(60);  // what does not count any more is not subtracted
   for (size_t i = 1; i < 17; ++i) ASSERT_TRUE(many_[i]->TryReserve(60, now_ns_, now_ns_));
@@ -213,7 +213,7 @@ TEST_F(PacedTest, SlowHoldersKeepNobodyWaiting) {
 // It has not even looked whether there is more to read.
 TEST_F(PacedTest, NoHolderIsSlowWhileItsReaderIsBusy) {
   for (size_t i = 0; i < 20; ++i) ASSERT_TRUE(many_[i]->TryReserve(50, now_ns_, now_ns_));
-  EXPECT_FALSE(carl_.share.TryReserve(50, now_ns_ + Budget::kStuckNs / 2, now_ns_));
+  EXPECT_FALSE(carl_.share.TryReserve(50, now_ns_ + Pace::kStuckNs / 2, now_ns_));
 }
 
 TEST_F(PacedTest, WhatHasArrivedCountsUntilItIsReturned) {
@@ -221,7 +221,7 @@ TEST_F(PacedTest, WhatHasArrivedCountsUntilItIsReturned) {
     ASSERT_TRUE(many_[i]->TryReserve(50, now_ns_, now_ns_));
     many_[i]->Arrived();
   }
-  now_ns_ += 10 * Budget::kPaceNs;
+  now_ns_ += 10 * Pace::kPeriodNs;
   EXPECT_FALSE(carl_.share.TryReserve(50, now_ns_, now_ns_));
   many_[3]->Release(50);
   EXPECT_EQ(carl_.woken, 1);
@@ -236,7 +236,7 @@ TEST_F(PacedTest, IfNothingIsReturnedForLongWhatHasArrivedDoesNotCount) {
     many_[i]->Release(1);
   }
   EXPECT_FALSE(carl_.share.TryReserve(50, now_ns_, now_ns_));
-  now_ns_ += Budget::kStuckNs - 1;
+  now_ns_ += Pace::kStuckNs - 1;
   EXPECT_FALSE(carl_.share.TryReserve(50, now_ns_, now_ns_));
   now_ns_ += 1;
   EXPECT_TRUE(carl_.share.TryReserve(50, now_ns_, now_ns_));
@@ -248,7 +248,7 @@ TEST_F(PacedTest, IfNothingIsReturnedForLongWhatHasArrivedDoesNotCount) {
 TEST_F(PacedTest, WhoAsksLaterFindsOutThatTheFirstHasRoom) {
   for (size_t i = 0; i < 20; ++i) ASSERT_TRUE(many_[i]->TryReserve(50, now_ns_, now_ns_));
   EXPECT_FALSE(carl_.share.TryReserve(50, now_ns_, now_ns_));
-  now_ns_ += 2 * Budget::kPaceNs;
+  now_ns_ += 2 * Pace::kPeriodNs;
   EXPECT_FALSE(bert_.TryReserve(50, now_ns_, now_ns_));
   EXPECT_EQ(carl_.woken, 1);
 }

@@ -42,8 +42,7 @@ Intake::Intake(PipeContext& context, reactor::Reactor& home, Sender& sender, Hea
               }),
       pieces_(&context.receive_budget()),
       recall_(context.options().silent_ns_max),
-      again_([this] { sender_.FlushSoon(); }),
-      look_([this] { LookAtPeer(); }) {}
+      looks_{reactor::Timer([this] { sender_.FlushSoon(); }), reactor::Timer([this] { LookAtPeer(); })} {}
 
 Intake::~Intake() {
   *self_ = nullptr;
@@ -69,8 +68,8 @@ void Intake::Open(uint32_t chunk_bytes, FrameHandler* messages) {
 void Intake::Close() {
   messages_ = nullptr;
   window_.Close();
-  reactor::Reactor::Disarm(&again_);
-  reactor::Reactor::Disarm(&look_);
+  reactor::Reactor::Disarm(&looks_.at_budget);
+  reactor::Reactor::Disarm(&looks_.at_peer);
 }
 
 // ---- what the reader has found ----
@@ -139,10 +138,10 @@ void Intake::SendGrant() {
   const bool waited = window_.waiting();
   uint64_t grant = window_.TakeGrant(home_.now_ns(), home_.idle_ns());
   if (grant > 0) sender_.AppendControl(wire::FrameKind::kCredit, 0, grant);
-  if (window_.reserved_bytes() > 0 && !look_.armed()) home_.Arm(&look_, kLookNs);
+  if (window_.reserved_bytes() > 0 && !looks_.at_peer.armed()) home_.Arm(&looks_.at_peer, kLookNs);
   if (!window_.waiting()) return;
   if (!waited) stats_.budget_stalls.Add();
-  if (window_.waits_first() && !again_.armed()) home_.Arm(&again_, Budget::kPaceNs);
+  if (window_.waits_first() && !looks_.at_budget.armed()) home_.Arm(&looks_.at_budget, Pace::kPeriodNs);
 }
 
 void Intake::LookAtPeer() {
@@ -160,7 +159,7 @@ void Intake::LookAtPeer() {
   }
   // Again and again: what it cannot give now it may give soon.
   if (wanted && window_.HasSpareCredit()) sender_.AppendControl(wire::FrameKind::kRecall, 0, 0);
-  if (window_.reserved_bytes() > 0) home_.Arm(&look_, kLookNs);
+  if (window_.reserved_bytes() > 0) home_.Arm(&looks_.at_peer, kLookNs);
 }
 
 // ---- time ----

@@ -79,12 +79,14 @@ class Intake final : private FrameSink {
   FrameReader reader_;
   Status goodbye_;
   std::optional<uint64_t> window_bytes_;  // our part of the window budget, if there was one
-  const std::shared_ptr<Intake*> self_;   // shared with mail on its way here, which finds null after our end
+  const std::shared_ptr<Intake*> self_;   // shared_ptr: with mail on its way here, which finds null after our end
   ReceiveWindow window_;
   Pieces pieces_;
   Recall recall_;
-  reactor::Timer again_;  // while the peer waits for our budget as the first
-  reactor::Timer look_;   // while we hold a share of it: do others wait?
+  struct Looks {
+    reactor::Timer at_budget;  // while the peer waits for our budget as the first
+    reactor::Timer at_peer;    // while we hold a share of it: do others wait?
+  } looks_;
 };
 
 }  // namespace fusewire::pipe

@@ -63,7 +63,7 @@ PipeContext::PipeContext(Options options)
       receive_budget_(own_receive_budget_ != nullptr ? *own_receive_budget_ : ProcessReceiveBudget()),
       windows_(own_windows_ != nullptr ? *own_windows_ : ProcessWindows()) {
   FUSEWIRE_CHECK(CheckOptions(options_).ok());
-  if (options_.receive_at_once_bytes != 0) receive_budget_.Pace(options_.receive_at_once_bytes);
+  if (options_.receive_at_once_bytes != 0) receive_budget_.SetPace(options_.receive_at_once_bytes);
 }
 
 PipeContext::PipeContext(Options options, PipeContext& budgets_of)

@@ -81,7 +81,7 @@ class ReceiveWindow {
   void OnWant(uint64_t position, uint64_t message_bytes_max, uint64_t arriving = 0);
   Status OnReturn(uint64_t bytes);
   // The credit to grant now with a kCredit frame; 0: none. Call after Consume, OnWant and OnReturn, and while waiting()
-  // is true also when there is room, and every Budget::kPaceNs.
+  // is true also when there is room, and every Pace::kPeriodNs.
   // `idle_ns`: when the pipe's loop last ran out of work.
   uint64_t TakeGrant(int64_t now_ns = 0, int64_t idle_ns = 0);
   // The peer wants more than the budget has at present.

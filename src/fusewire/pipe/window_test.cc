@@ -409,7 +409,7 @@ class ModelPipe {
 
   // As a pipe does: after what may change the answer, when there is room, and at times if it is the next.
   void GrantIfDue(int64_t now_ns) {
-    is_due_ |= receive_.waits_first() && now_ns >= granted_ns_ + Budget::kPaceNs;
+    is_due_ |= receive_.waits_first() && now_ns >= granted_ns_ + Pace::kPeriodNs;
     if (is_due_) Grant(now_ns);
   }
   void Grant(int64_t now_ns = 0) {
@@ -452,7 +452,7 @@ class ModelPipe {
 
 struct World {
   World(uint64_t seed, uint64_t limit, size_t count) : budget(limit), random(seed) {
-    if (random.Chance(0.5)) budget.Pace(random.Between(1, limit));
+    if (random.Chance(0.5)) budget.SetPace(random.Between(1, limit));
     for (size_t i = 0; i < count; ++i) {
       pipes.push_back(std::make_unique<ModelPipe>(random.Chance(0.1) ? 0 : random.Below(2000), &budget));
     }
