@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Steps per second of frameworks that know nothing of Fusewire, beside the stock runtime: for docs/partners.md.
 
