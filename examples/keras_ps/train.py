@@ -9,6 +9,7 @@ of its workers beside each worker.
 
 import argparse
 import importlib
+import time
 
 import numpy as np
 import tensorflow as tf
@@ -51,6 +52,17 @@ def model() -> keras.Model:
     return keras.Model({"user": user, "item": item}, score)
 
 
+class Progress(keras.callbacks.Callback):
+    """Prints the loss and the rate of each epoch."""
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        self.start = time.monotonic()
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        rate = STEPS / (time.monotonic() - self.start)
+        print(f"epoch {epoch}: loss {logs['loss']:.9g}, {rate:.0f} steps a second", flush=True)
+
+
 def train(resolver, epochs: int, data_service: str | None) -> None:
     # A table that is larger than a piece's least size has a piece on each parameter server.
     partitioner = tf.distribute.experimental.partitioners.FixedShardsPartitioner(SHARDS)
@@ -66,9 +78,7 @@ def train(resolver, epochs: int, data_service: str | None) -> None:
         return ratings().apply(service.distribute(service.ShardingPolicy.OFF, f"grpc://{data_service}"))
 
     creator = keras.utils.experimental.DatasetCreator(input_of)
-    history = trained.fit(creator, epochs=epochs, steps_per_epoch=STEPS, verbose=0)
-    for number, loss in enumerate(history.history["loss"]):
-        print(f"epoch {number}: loss {loss:.9g}", flush=True)
+    trained.fit(creator, epochs=epochs, steps_per_epoch=STEPS, verbose=0, callbacks=[Progress()])
     tables = [variable for variable in trained.variables if "embeddings" in variable.name]
     print("tables on", *sorted({table.device for table in tables}), flush=True)
 

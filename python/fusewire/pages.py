@@ -7,6 +7,7 @@ package has with it. test_messages.py checks that each heading exists.
 
 import contextlib
 import re
+import sys
 from collections.abc import Iterator
 
 PAGES = {
@@ -22,6 +23,7 @@ PAGES = {
     "misfit": "problems/no-plug-in.md#no-plug-in-for-this-tensorflow",
     "plug-in": "problems/no-plug-in.md#a-plug-in-that-does-not-load",
     "jax": "jax.md#errors",
+    "torch": "torch.md#quick-start",
     "library": "problems/no-plug-in.md#no-library-for-messages-and-collectives",
     "no effect": "problems/no-plug-in.md#no-effect",
     "protocol": "problems/no-plug-in.md#no-such-protocol",
@@ -77,6 +79,23 @@ def with_page(text: str, kind: str) -> str:
     if NAMED.search(text):
         return text
     return f"{text}\n  See: {page(kind)}" if "\n" in text else f"{text} (see: {page(kind)})"
+
+
+@contextlib.contextmanager
+def needs(package: str) -> Iterator[None]:
+    """Around the import of a package by the module of ours with its name: its absence is said in our words. Our wheel
+    has an extra of that name, and PAGES an entry."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        pip = f"{sys.executable} -m pip install"
+        raise ModuleNotFoundError(
+            f"fusewire.{package} needs the package {package}, which is not installed for {sys.executable}\n"
+            f'  Fix: {pip} "fusewire[{package}]"   which brings it, or {pip} {package}\n  See: {page(package)}',
+            name=package,
+        ) from None
 
 
 @contextlib.contextmanager

@@ -21,10 +21,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import ray
-from ray.util.placement_group import placement_group, remove_placement_group
-from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
-
 from fusewire.cli import is_terminal, ours
 from fusewire.launch.job import Job, Limits, tasks_of
 from fusewire.launch.loop import READ_BYTES, Loop
@@ -32,7 +28,12 @@ from fusewire.launch.output import Screen
 from fusewire.launch.plan import Cluster, Plan, Ranks, Shape, addresses_of, passed_on, variables
 from fusewire.launch.processes import GRACE_S
 from fusewire.launch.remote import Remote, await_answers
-from fusewire.pages import with_page
+from fusewire.pages import needs, with_page
+
+with needs("ray"):
+    import ray
+    from ray.util.placement_group import placement_group, remove_placement_group
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 SILENCE_S = 30.0
 

@@ -18,6 +18,18 @@ import fusewire
 from fusewire import _native
 from fusewire.tf import plugin
 
+
+@pytest.mark.once
+@pytest.mark.parametrize("package", ["torch", "jax", "ray"])
+def test_a_package_that_is_missing_is_named(tmp_path, package):
+    code = f"import sys; sys.modules[{package!r}] = None; import fusewire.{package}"
+    done = run_to_end([sys.executable, "-c", code], tmp_path)
+    assert done.status == 1
+    assert f"ModuleNotFoundError: fusewire.{package} needs the package {package}, which is not" in done.error
+    assert f'  Fix: {sys.executable} -m pip install "fusewire[{package}]"   which brings it' in done.error
+    assert "During handling" not in done.error
+
+
 # Tries to import each spoilt copy, and says what came of it, and whether a library of ours was mapped into the process.
 TRY = """
 import importlib.util, json, sys

@@ -302,7 +302,7 @@ def test_keras_learns_the_same_over_every_protocol_and_from_a_data_service(reque
     for protocol, options in (("grpc", []), ("grpc++", served), ("star_server", [])):
         words = ["--ps", 2, "--workers", 1, "--chief", "--protocol", protocol, program, "--epochs", 3, *options]
         said, stats = run_program(tmp_path, path, program, *words)
-        losses.append(np.array(re.findall(r"loss (\S+)", said), float))
+        losses.append(np.array(re.findall(r"loss ([\d.e-]+)", said), float))
         assert "tables on /job:ps/replica:0/task:0/device:CPU:0 /job:ps/replica:0/task:1/device:CPU:0" in said
         assert (stats["calls_out"] > 100) == (protocol != "grpc")
         assert len(losses[-1]) == 3 and losses[-1][-1] < 0.8 * losses[-1][0]

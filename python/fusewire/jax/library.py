@@ -15,7 +15,7 @@ import weakref
 from typing import Any
 
 from fusewire import _native
-from fusewire.pages import page
+from fusewire.pages import needs, page
 
 VARIABLE = "MPITRAMPOLINE_LIB"
 PATH = pathlib.Path(_native.__file__).absolute().parent / "_lib" / "libfusewire_mpi.so"
@@ -68,7 +68,8 @@ def _import_jax() -> None:
     before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = str(PATH)
     try:
-        importlib.import_module("jax")
+        with needs("jax"):
+            importlib.import_module("jax")
     finally:
         if before is None:
             del os.environ[VARIABLE]

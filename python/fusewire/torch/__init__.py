@@ -7,8 +7,11 @@ torch finds it by its entry point. It needs torch 2.14: before that, no Python c
 the page for users. Neither TensorFlow nor the plug-in is loaded.
 """
 
-import torch
-import torch.distributed as dist
+from fusewire.pages import needs
+
+with needs("torch"):
+    import torch
+    import torch.distributed as dist
 
 if torch.__version__ < (2, 14):
     raise ImportError(

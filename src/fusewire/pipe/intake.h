@@ -79,7 +79,8 @@ class Intake final : private FrameSink {
   FrameReader reader_;
   Status goodbye_;
   std::optional<uint64_t> window_bytes_;  // our part of the window budget, if there was one
-  const std::shared_ptr<Intake*> self_;   // shared_ptr: with mail on its way here, which finds null after our end
+  // shared_ptr: with mail on its way here, which finds null after our end.
+  const std::shared_ptr<Intake*> self_;
   ReceiveWindow window_;
   Pieces pieces_;
   Recall recall_;

@@ -10,8 +10,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <set>
+
+#include <absl/strings/str_cat.h>
 
 #include "fusewire/base/log.h"
+#include "fusewire/base/mutex.h"
 #include "fusewire/tf/compress/compress_pass.h"
 #include "fusewire/tf/fuse/passes.h"
 #include "fusewire/tf/server/network.h"
@@ -282,6 +286,18 @@ ServerSettings ReadSettings(const std::string& job, int workers) {
 }
 
 namespace {
+struct Warned {
+  Mutex mutex;
+  std::set<std::string> words FUSEWIRE_GUARDED_BY(mutex);
+};
+
+// Once in a process: these settings are read when the plug-in is loaded, and again by every server.
+void WarnOnce(const std::string& words) {
+  static auto* const warned = new Warned;
+  MutexLock lock(warned->mutex);
+  if (warned->words.insert(words).second) FUSEWIRE_LOG(kWarn, "%s", words.c_str());
+}
+
 void ReadLogLevel() {
   const std::string level = ReadText("FUSEWIRE_LOG");
   if (level == "debug") return SetLogLevel(LogLevel::kDebug);
@@ -290,17 +306,20 @@ void ReadLogLevel() {
   if (level == "error") return SetLogLevel(LogLevel::kError);
   if (level == "off") return SetLogLevel(LogLevel::kOff);
   if (level.empty()) return;
-  FUSEWIRE_LOG(kWarn,
-               "FUSEWIRE_LOG is \"%s\": off, error, warn, info or debug is expected; the default warn holds; see: %s",
-               level.c_str(), "fusewire explain settings#the-table");
+  WarnOnce(absl::StrCat("FUSEWIRE_LOG is \"", level,
+                        "\": off, error, warn, info or debug is expected; the default warn holds; "
+                        "see: fusewire explain settings#the-table"));
 }
 
 CompressOptions ReadCompression() {
   CompressOptions options;
   options.unique_ids = ReadSwitch({"FUSEWIRE_UNIQUE_IDS"}, false);
-  const TfStatus read = options.ReadCompression(ReadText("FUSEWIRE_COMPRESSION"));
-  if (!read.ok())
-    FUSEWIRE_LOG(kWarn, "FUSEWIRE_COMPRESSION: %s; nothing is compressed", std::string(read.message()).c_str());
+  const std::string compression = ReadText("FUSEWIRE_COMPRESSION");
+  if (!options.ReadCompression(compression).ok())
+    WarnOnce(
+        absl::StrCat("FUSEWIRE_COMPRESSION is \"", compression,
+                     "\": bf16, int8 or off is expected; nothing is compressed; next: set one of these, or unset it; "
+                     "see: fusewire explain settings#the-table"));
   options.ReadTables(ReadText("FUSEWIRE_COMPRESSED_TABLES"));
   return options;
 }

@@ -14,6 +14,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "fusewire/base/log.h"
+
 namespace fusewire::tf {
 namespace {
 
@@ -62,6 +64,20 @@ TEST(Settings, WorkersAreCountedInAllJobsThatHaveThem) {
     for (int i = 0; i < count; ++i) (*job->mutable_tasks())[i] = "localhost:1";
   }
   EXPECT_EQ(CountWorkers(cluster), 6);
+}
+
+TEST(Settings, OfTheProcessAreWarnedOfOnce) {
+  Environment environment({{"FUSEWIRE_COMPRESSION", "fp8"}, {"FUSEWIRE_LOG", "loud"}});
+  std::string log;
+  SetLogSink([](LogLevel, const char* line, void* self) { *static_cast<std::string*>(self) += line; }, &log);
+  ReadProcessSettings();
+  EXPECT_THAT(log, HasSubstr("FUSEWIRE_COMPRESSION is \"fp8\": bf16, int8 or off is expected; nothing is compressed; "
+                             "next: set one of these"));
+  EXPECT_THAT(log, HasSubstr("FUSEWIRE_LOG is \"loud\": off, error, warn, info or debug is expected"));
+  log.clear();
+  ReadProcessSettings();
+  SetLogSink(nullptr, nullptr);
+  EXPECT_EQ(log, "");
 }
 
 TEST(Settings, KnowThePredecessorsNames) {
