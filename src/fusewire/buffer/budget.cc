@@ -164,6 +164,13 @@ void Budget::Share::Arrived() {
   budget_.pace_.Arrived(&recent_);
 }
 
+void Budget::Share::Used(uint64_t bytes) {
+  if (recent_.bytes == 0) return;
+  MutexLock lock(budget_.mutex_);
+  budget_.pace_.Return(&recent_, bytes);
+  budget_.WakeFirst(false);
+}
+
 void Budget::Share::GiveUp() {
   MutexLock lock(budget_.mutex_);
   if (waits_) budget_.Remove(this);
@@ -175,7 +182,7 @@ void Budget::Share::Release(uint64_t bytes) {
   FUSEWIRE_DCHECK(budget_.used_bytes() >= bytes);
   bytes_ -= bytes;
   budget_.SetUsed(budget_.used_bytes() - bytes);
-  budget_.pace_.Return(&recent_, bytes);
+  budget_.pace_.Return(&recent_, recent_.bytes - std::min(recent_.bytes, bytes_));
   budget_.WakeFirst(false);
 }
 

@@ -130,6 +130,8 @@ class Budget::Share {
   bool TryReserve(uint64_t bytes, int64_t now_ns = 0, int64_t idle_ns = 0);
   // All that it was granted for has arrived.
   void Arrived();
+  // So much is used, and counts for the pace no more, though the share keeps it.
+  void Used(uint64_t bytes);
   // Leaves the queue, if it is in it.
   void GiveUp();
   // Returns what TryReserve granted, in any number of steps.

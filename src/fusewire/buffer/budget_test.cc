@@ -228,6 +228,25 @@ TEST_F(PacedTest, WhatHasArrivedCountsUntilItIsReturned) {
   EXPECT_TRUE(carl_.share.TryReserve(50, now_ns_, now_ns_));
 }
 
+// A window that is kept, as nobody waits for it, is not what fills the caches.
+TEST_F(PacedTest, WhatIsUsedDoesNotCountThoughItIsKept) {
+  for (int round = 0; round < 3; ++round) {
+    for (size_t i = 0; i < 20; ++i) {
+      ASSERT_TRUE(many_[i]->TryReserve(50, now_ns_, now_ns_));
+      many_[i]->Arrived();
+      many_[i]->Used(50);
+    }
+  }
+  EXPECT_EQ(budget_.used_bytes(), 3000u);
+  for (size_t i = 0; i < 20; ++i) ASSERT_TRUE(many_[i]->TryReserve(50, now_ns_, now_ns_));
+  EXPECT_FALSE(carl_.share.TryReserve(50, now_ns_, now_ns_));
+  many_[0]->Release(150);  // of the used ones
+  EXPECT_EQ(carl_.woken, 0);
+  many_[1]->Used(50);
+  EXPECT_EQ(carl_.woken, 1);
+  EXPECT_TRUE(carl_.share.TryReserve(50, now_ns_, now_ns_));
+}
+
 // Calls may wait for one that is not allowed to arrive.
 TEST_F(PacedTest, IfNothingIsReturnedForLongWhatHasArrivedDoesNotCount) {
   for (size_t i = 0; i < 20; ++i) {

@@ -340,7 +340,7 @@ TEST(Pipe, TwoHundredPipesKeepToOneBudget) {
 }
 
 TEST(Pipe, TwoHundredPipesTakeTurnsIfTheirBudgetIsPaced) {
-  EXPECT_LE(PeakOfTwoHundredPipes(uint64_t{1} << 30, 1 << 20), 8u << 20);
+  EXPECT_LE(PeakOfTwoHundredPipes(uint64_t{1} << 30, 1 << 20), 16u << 20);
   EXPECT_GT(PeakOfTwoHundredPipes(uint64_t{1} << 30, 0), 32u << 20);
 }
 

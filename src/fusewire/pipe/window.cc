@@ -99,6 +99,7 @@ void ReceiveWindow::Consume(uint64_t cost) {
   FUSEWIRE_CHECK(cost <= received_ - consumed_);
   consumed_ += cost;
   if (cost == large_) large_ = 0;
+  share_.Used(cost);
   // Others wait: what this message held goes to them instead of back to our peer.
   if (reserved_bytes() > 0 && budget_.wanted()) Shrink();
   DcheckSums();
@@ -162,7 +163,12 @@ void ReceiveWindow::Grow(int64_t now_ns, int64_t idle_ns) {
   const uint64_t share = used < half ? (half - used) / kGrowthShare : 0;
   const uint64_t reserved = reserved_bytes();
   if (share < reserved + kGrantBytes || budget_.wanted()) return;
-  if (!share_.TryReserve(std::min(standing_ + reserved, share - reserved), now_ns, idle_ns)) share_.GiveUp();
+  const uint64_t more = std::min(standing_ + reserved, share - reserved);
+  if (share_.TryReserve(more, now_ns, idle_ns)) {
+    share_.Used(more);  // no message is waiting for it
+  } else {
+    share_.GiveUp();
+  }
 }
 
 bool ReceiveWindow::IsWanted() {
