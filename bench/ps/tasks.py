@@ -263,7 +263,7 @@ class Shape:
     workers: int = 1
     workers_per_process: int = 1
     server_processes: int | None = None  # fewer than servers: each serves several
-    absent_workers: int = 0  # more that the cluster names
+    absent_workers: int = 0  # further workers in the cluster, which are never started
 
 
 @dataclass

@@ -19,42 +19,43 @@
 
 namespace fusewire {
 
-// How much of what was granted counts at a time. Home: its budget's. Owns: sums.
+// Decides whether more may be granted now: keeps the sum of recent grants that have not been used yet.
+// Home: under its budget's lock. Owns: the sums.
 class Pace {
  public:
-  // When it has to be asked again at the latest: time passes without a call.
+  // How often the first waiter has to ask again: grants expire without a call.
   static constexpr int64_t kPeriodNs = 10 * kMillisecondNs;
-  // Nothing has been returned for so long: what waits must not wait for it.
+  // If nothing has been returned for this long, the holders are stuck, and nobody should wait for them.
   static constexpr int64_t kStuckNs = 250 * kMillisecondNs;
 
-  // What a holder was granted lately, and where it counts: in a period, or among what has arrived.
+  // A holder's recent grants, and the sum that they are part of: a period's, or that of bytes that have arrived.
   struct Recent {
     uint64_t bytes = 0;
     bool arrived = false;
     uint64_t number = 0;
   };
 
-  // Not set: all is in pace.
+  // If not set, it limits nothing.
   bool is_set() const { return at_once_bytes_ != 0; }
   void Set(uint64_t at_once_bytes) { at_once_bytes_ = at_once_bytes; }
   void LookAtTime(int64_t now_ns, int64_t idle_ns);
   bool IsInPace() const;
-  // A holder asks for so much.
+  // Notes the size of a request.
   void Ask(uint64_t bytes);
-  // It gets it. What it got a moment ago counts anew: both are used together.
+  // The request is granted. The holder's earlier grants count from now on as well: they will be used together.
   void Grant(Recent* recent, uint64_t bytes);
   void Arrived(Recent* recent);
   void Return(Recent* recent, uint64_t bytes);
 
  private:
-  // What was granted in a period, has not arrived, and is not returned yet.
+  // Bytes granted in a period that have neither arrived nor been returned.
   struct Period {
     uint64_t arriving_bytes = 0;
     uint64_t largest_bytes = 0;  // of one holder, or that one asked for
   };
 
   Period& now() { return periods_[period_ % 2]; }
-  // Null: it does not count any more.
+  // Null if they no longer count.
   uint64_t* SumOf(const Recent& recent);
 
   uint64_t at_once_bytes_ = 0;
@@ -62,7 +63,7 @@ class Pace {
   uint64_t period_ = 2;
   int64_t period_began_ns_ = 0;
   uint64_t arrived_bytes_ = 0;   // and are not returned yet
-  uint64_t arrived_number_ = 0;  // changes when they don't count any more
+  uint64_t arrived_number_ = 0;  // changes when those bytes stop counting
   bool has_returned_ = false;    // something, since the last look at the time
   int64_t returned_ns_ = 0;
 };
@@ -128,9 +129,9 @@ class Budget::Share {
   // large message can pass, alone. If the budget is paced, the time matters, and when the holder's loop last ran out of
   // work.
   bool TryReserve(uint64_t bytes, int64_t now_ns = 0, int64_t idle_ns = 0);
-  // All that it was granted for has arrived.
+  // Everything that was granted has arrived.
   void Arrived();
-  // So much is used, and counts for the pace no more, though the share keeps it.
+  // These bytes have been used: they no longer count towards the pace, although the share still holds them.
   void Used(uint64_t bytes);
   // Leaves the queue, if it is in it.
   void GiveUp();

@@ -228,7 +228,7 @@ TEST_F(PacedTest, WhatHasArrivedCountsUntilItIsReturned) {
   EXPECT_TRUE(carl_.share.TryReserve(50, now_ns_, now_ns_));
 }
 
-// A window that is kept, as nobody waits for it, is not what fills the caches.
+// A window that its peer keeps does not fill the caches.
 TEST_F(PacedTest, WhatIsUsedDoesNotCountThoughItIsKept) {
   for (int round = 0; round < 3; ++round) {
     for (size_t i = 0; i < 20; ++i) {

@@ -70,7 +70,7 @@ class ReceiveWindow {
 
   // A message begins.
   Status OnReceived(uint64_t cost);
-  // All of the messages that have begun is here.
+  // Every message that has begun has arrived completely.
   void OnArrived() { share_.Arrived(); }
   // The layer above is done with as much.
   void Consume(uint64_t cost);
