@@ -24,6 +24,8 @@
 namespace fusewire::tf {
 namespace {
 
+bool IsWorker(const std::string& job) { return job == "worker" || job == "chief" || job == "master"; }
+
 // The few hundred KiB that a step sends at once need no request for credit. If there are thousands of windows, their
 // common budget makes them smaller.
 constexpr uint64_t kWindowBytes = 1 << 20;
@@ -159,7 +161,7 @@ constexpr double kSnapshotEveryS = 10, kSnapshotEverySMin = 0.05, kSnapshotEvery
 Snapshots::Options ReadSnapshots(const std::string& job, const std::string& cluster) {
   Snapshots::Options snapshots;
   snapshots.cluster = cluster;
-  if (job == "worker" || job == "chief" || job == "master" || job == "evaluator") return snapshots;
+  if (IsWorker(job) || job == "evaluator") return snapshots;
   snapshots.folder = ReadText("FUSEWIRE_SNAPSHOTS");
   const std::string text = ReadText("FUSEWIRE_SNAPSHOT_EVERY");
   char* end = nullptr;
@@ -183,8 +185,6 @@ bool SetIfUnset(const char* name) {
   setenv(name, "1", 0);
   return true;
 }
-
-bool IsWorker(const std::string& job) { return job == "worker" || job == "chief" || job == "master"; }
 
 }  // namespace
 
