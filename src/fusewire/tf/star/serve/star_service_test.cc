@@ -180,7 +180,7 @@ TEST_F(StarServiceTest, ARunIsRecordedWithItsTaskAndItsEnd) {
   EXPECT_EQ(recorded.open(), 0u);
   EXPECT_EQ(all[0].words, "run_in ps:0 worker result");
   EXPECT_EQ(all[0].seen.step, kStep);
-  EXPECT_EQ(all[0].seen.bytes, 4000u);
+  EXPECT_EQ(all[0].seen.bytes, 4000u + 4000u);  // given and returned
   EXPECT_EQ(all[0].seen.end, observe::End::kOk);
   EXPECT_EQ(all[1].seen.end, observe::End::kFailed);
 }
