@@ -25,6 +25,7 @@ METRICS = {
     "ps_memory_growth_mib": ("MiB", True),
     "ps_threads_growth": ("threads", True),
     "workers_started": ("workers", False),
+    "start_s": ("s", True),
 }
 STEP_METRICS = (
     "steps_per_s",

@@ -3,8 +3,8 @@
 
     lookups.py JOB PROTOCOL PS WORKER SECONDS BATCH COLUMNS [WORD...]
 
-Words: unique, bf16, int8: options of the session; ahead: fusewire.prefetch. The worker prints one line of JSON: steps
-per second, the median duration of a step, and its processor time.
+Words: unique, bf16, int8, stale4 (staleness=4): options of the session; ahead: fusewire.prefetch. The worker prints one
+line of JSON: steps per second, the median duration of a step, and its processor time.
 """
 
 import json
@@ -67,8 +67,11 @@ def build(cluster: dict[str, list[str]], batch: int, columns: int, is_ahead: boo
 
 def options_of(words: list[str]) -> dict[str, object]:
     options: dict[str, object] = {"unique_ids": True} if "unique" in words else {}
-    for word in {"bf16", "int8"} & set(words):
-        options["compression"] = word
+    for word in words:
+        if word in ("bf16", "int8"):
+            options["compression"] = word
+        elif word.startswith("stale"):
+            options["staleness"] = int(word.removeprefix("stale"))
     return options
 
 

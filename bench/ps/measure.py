@@ -65,7 +65,8 @@ def measure(
     limit_s = START_LIMIT_S + START_LIMIT_PER_WORKER_S * shape.workers
     try:
         with running(python, shape, model, protocol, fuse, limit_s) as cluster:
-            return {"workers_started": float(shape.workers)} | sample_of(cluster, program, window)
+            started = {"workers_started": float(shape.workers), "start_s": cluster.start_s}
+            return started | sample_of(cluster, program, window)
     except TaskError as error:
         if all_must_start or not 0 < error.opened < shape.workers:
             raise

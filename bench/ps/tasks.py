@@ -270,6 +270,8 @@ class Shape:
 class Cluster:
     servers: list[Task]
     workers: list[Task]
+    # Until the last worker has made its first step: of the servers and sessions, without the imports.
+    start_s: float = 0.0
 
     @property
     def tasks(self) -> list[Task]:
@@ -329,7 +331,7 @@ def running(
                     for first in range(0, shape.workers, shape.workers_per_process)
                 ],
             )
-        open_sessions(cluster.tasks, cluster.workers, deadline)
+        cluster.start_s = open_sessions(cluster.tasks, cluster.workers, deadline)
         yield cluster
 
 
@@ -341,15 +343,18 @@ def hosting(shape: Shape, process: int) -> dict[str, str]:
     return {"FUSEWIRE_TASKS": ",".join(f"ps:{index}" for index in served)}
 
 
-def open_sessions(tasks: Sequence[Task], workers: Sequence[Task], deadline: float) -> None:
-    """Opens the chief first: it initialises the variables, so no other worker has to poll for that."""
+def open_sessions(tasks: Sequence[Task], workers: Sequence[Task], deadline: float) -> float:
+    """Opens the chief first: it initialises the variables, so no other worker has to poll for that. The seconds until
+    the last worker has made its first step."""
     for task in tasks:
         task.answer(deadline)
         task.start_kib, task.start_threads = task.memory_kib("VmHWM"), task.threads()
     chief, *others = workers
+    begin = time.monotonic()
     chief.tell("open")
     chief.answer(deadline)
     for worker in others:
         worker.tell("open")
     for worker in others:
         worker.answer(deadline)
+    return time.monotonic() - begin

@@ -49,6 +49,7 @@ def set_options(
     tensor_fuse: bool | None = None,
     chief_joins: bool | None = None,
     unique_ids: bool | None = None,
+    staleness: int | None = None,
     compression: str | None = None,
     compressed_tables: str | None = None,
 ) -> "ConfigProto":
@@ -56,14 +57,16 @@ def set_options(
 
     tensor_fuse: receives from the same task are fused. chief_joins: a chief that comes back restores no checkpoint over
     parameter servers that are alive and ahead of it (docs/elastic.md). unique_ids: ids that repeat in a lookup are sent
-    once. compression: "bf16", "int8" or "off", for rows and gradients on their way. compressed_tables: the
-    beginnings of the names of the tables that both mean, with commas between (docs/compression.md).
+    once. staleness: for how many steps a worker uses a row again that it has pulled; 0: for none. compression: "bf16",
+    "int8" or "off", for rows and gradients on their way. compressed_tables: the beginnings of the names of the tables
+    that these three mean, with commas between (docs/compression.md).
     """
     options.write_given(
         config,
         tensor_fuse=tensor_fuse,
         chief_joins=chief_joins,
         unique_ids=unique_ids,
+        staleness=staleness,
         compression=compression,
         compressed_tables=compressed_tables,
     )

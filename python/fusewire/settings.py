@@ -77,6 +77,14 @@ SETTINGS = (
         SERVER,
     ),
     Setting(
+        "FUSEWIRE_STALENESS",
+        "0",
+        "steps for which a worker uses a row again that it has pulled, so that fewer rows are sent: a row lacks the "
+        "updates of at most so many of this worker's steps; `ConfigProto(staleness=...)` overrides it; see "
+        "[compression.md](compression.md)",
+        SERVER,
+    ),
+    Setting(
         "FUSEWIRE_COMPRESSION",
         "off",
         "`bf16`: rows that are looked up on parameter servers, and gradients, are bfloat16 on the way; `int8`: 8 bits, "
@@ -87,7 +95,7 @@ SETTINGS = (
     Setting(
         "FUSEWIRE_COMPRESSED_TABLES",
         "all",
-        "the tables that these two options mean: beginnings of their variables' names, with commas between; "
+        "the tables that these three options mean: beginnings of their variables' names, with commas between; "
         "`ConfigProto(compressed_tables=...)` overrides it",
         SERVER,
     ),

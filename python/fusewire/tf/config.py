@@ -15,24 +15,30 @@ from typing import Any
 from fusewire import settings
 
 OPTIMIZER = "fusewire"  # the entry's name; Grappler skips names that it does not know
-Value = bool | str
+Value = bool | int | str
 
 
 @dataclasses.dataclass(frozen=True)
 class Option:
     variable: str  # decides if the message does not say it
     text: str
-    words: tuple[str, ...] | None = ()  # that it can be; empty: it is True or False; None: any text
+    kind: type[Value] = bool
+    words: tuple[str, ...] = ()  # that a text can be; empty: any
 
     def default(self) -> Value:
-        if self.words == ():
+        if self.kind is bool:
             return settings.is_on(self.variable)
-        return os.environ.get(self.variable, "") or ("off" if self.words else "")
+        word = os.environ.get(self.variable, "")
+        if self.kind is int:
+            return int(word) if word.isdecimal() else 0
+        return word or ("off" if self.words else "")
 
     def check(self, name: str, value: Any) -> None:
-        if self.words == () and value not in (False, True):
+        if self.kind is bool and value not in (False, True):
             raise TypeError(f"{name} must be True or False, not {value!r}")
-        if self.words is None and not isinstance(value, str):
+        if self.kind is int and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+            raise TypeError(f"{name} must be a number of steps, 0 or more, not {value!r}")
+        if self.kind is str and not isinstance(value, str):
             raise TypeError(f"{name} must be a text, not {value!r}")
         if self.words and value not in self.words:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, self.words))}, not {value!r}")
@@ -42,8 +48,11 @@ OPTIONS = {
     "tensor_fuse": Option("FUSEWIRE_TENSOR_FUSE", "Whether receives are fused."),
     "chief_joins": Option("FUSEWIRE_CHIEF_JOINS", "Whether a chief joins living parameter servers."),
     "unique_ids": Option("FUSEWIRE_UNIQUE_IDS", "Whether ids that repeat in a lookup are sent once."),
-    "compression": Option("FUSEWIRE_COMPRESSION", "What rows and gradients are on their way.", ("off", "bf16", "int8")),
-    "compressed_tables": Option("FUSEWIRE_COMPRESSED_TABLES", "Beginnings of the names of the tables.", None),
+    "staleness": Option("FUSEWIRE_STALENESS", "Steps for which a worker uses a row again that it has pulled.", int),
+    "compression": Option(
+        "FUSEWIRE_COMPRESSION", "What rows and gradients are on their way.", str, ("off", "bf16", "int8")
+    ),
+    "compressed_tables": Option("FUSEWIRE_COMPRESSED_TABLES", "Beginnings of the names of the tables.", str),
 }
 
 
@@ -90,7 +99,8 @@ def read_own(config: Any, name: str) -> Value | None:
     for entry in reversed(config.graph_options.rewrite_options.custom_optimizers):
         if entry.name == OPTIMIZER and name in entry.parameter_map:
             value = entry.parameter_map[name]
-            return bool(value.b) if OPTIONS[name].words == () else value.s.decode()
+            values: dict[type[Value], Value] = {bool: bool(value.b), int: value.i, str: value.s.decode()}
+            return values[OPTIONS[name].kind]
     return None
 
 
@@ -99,10 +109,13 @@ def write(config: Any, name: str, value: Value) -> None:
     optimizers = config.graph_options.rewrite_options.custom_optimizers
     ours = [entry for entry in optimizers if entry.name == OPTIMIZER]
     for entry in ours or [optimizers.add(name=OPTIMIZER)]:
-        if isinstance(value, str):
-            entry.parameter_map[name].s = value.encode()
+        stored, kind = entry.parameter_map[name], OPTIONS[name].kind
+        if kind is str:
+            stored.s = str(value).encode()
+        elif kind is int:
+            stored.i = int(value)
         else:
-            entry.parameter_map[name].b = bool(value)
+            stored.b = bool(value)
 
 
 def write_given(config: Any, **given: Value | None) -> None:

@@ -2,6 +2,7 @@
 #include "fusewire/tf/compress/compress_pass.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <tuple>
@@ -33,7 +34,11 @@ using tensorflow::NodeBuilder;
 
 namespace {
 
-constexpr const char *kUniqueIds = "unique_ids", *kCompression = "compression", *kTables = "compressed_tables";
+constexpr const char *kUniqueIds = "unique_ids", *kCompression = "compression", *kTables = "compressed_tables",
+                     *kStaleness = "staleness";
+
+// By these operations, SyncReplicasOptimizer gathers the gradients of its workers.
+constexpr const char* kGathering = "AccumulatorApplyGradient";
 
 struct Default {
   Mutex mutex;
@@ -124,7 +129,7 @@ bool IsUpdate(const Node& node, int input) {
   const absl::string_view type = absl::StripPrefix(node.type_string(), "Resource");
   const auto is = [&](absl::string_view name) { return PlaceOf(name, node) == input; };
   if (absl::StartsWith(type, "Apply") || absl::StartsWith(type, "SparseApply")) return is("grad") || is("delta");
-  if (absl::EndsWith(type, "AccumulatorApplyGradient")) return is("gradient") || is("gradient_values");
+  if (absl::EndsWith(type, kGathering)) return is("gradient") || is("gradient_values");
   static const auto* adding = new Types{"ScatterAdd", "ScatterNdAdd", "ScatterNdSub", "ScatterSub"};
   return adding->count(type) > 0 && is("updates");
 }
@@ -169,6 +174,9 @@ class Compressor {
     if (options_.unique_ids) {
       for (Node* node : nodes_) TF_RETURN_IF_ERROR(SendIdsOnce(node));
     }
+    if (options_.staleness > 0) {
+      for (Node* node : nodes_) TF_RETURN_IF_ERROR(UseRowsAgain(node));
+    }
     if (options_.compression != Compression::kOff) {
       for (Node* node : nodes_) TF_RETURN_IF_ERROR(ShrinkRows(node));
       TF_RETURN_IF_ERROR(ShrinkGradients());
@@ -198,7 +206,19 @@ class Compressor {
     graph_->AddEdge(by, output, to, input);
   }
 
-  TfStatus SendIdsOnce(Node* lookup);
+  // A lookup of whole rows in a table, whose ids come from the worker that uses the rows; nothing else uses them.
+  struct Lookup {
+    const Edge* ids = nullptr;
+    std::vector<const Edge*> rows;
+    std::string home;  // the worker's device
+    // By us, by tf.nn.embedding_lookup_sparse or feature columns.
+    bool has_unique_ids() const { return ids->src()->type_string() == "Unique" && ids->src_output() == 0; }
+  };
+  bool FindLookup(Node* node, Lookup* found) const;
+  TfStatus ReplaceRows(const Lookup& lookup,
+                       const std::function<NodeBuilder(int number, const NodeBuilder::NodeOut& rows)>& build);
+  TfStatus SendIdsOnce(Node* node);
+  TfStatus UseRowsAgain(Node* node);
   void MoveSum(Node* sum);
   bool CollectSum(Node* node, absl::string_view task, std::set<Node*>* moved, std::string* from) const;
   // A tensor that becomes smaller between two tasks.
@@ -224,25 +244,28 @@ class Compressor {
   bool has_loops_ = false;                  // in which a constant would need to enter
 };
 
-// ids -> lookup -> rows   becomes   ids -> Unique -> lookup -> rows of each id once -> Gather -> rows
-TfStatus Compressor::SendIdsOnce(Node* lookup) {
-  if (has_loops_ || !IsOf(Lookups(), *lookup) || !IsTable(*lookup)) return TfStatus();
+bool Compressor::FindLookup(Node* node, Lookup* found) const {
+  if (has_loops_ || !IsOf(Lookups(), *node) || !IsTable(*node)) return false;
   int64_t batch_dims = 0;
-  if (tensorflow::TryGetNodeAttr(lookup->attrs(), "batch_dims", &batch_dims) && batch_dims != 0) return TfStatus();
-  if (lookup->type_string() == "GatherV2" && !IsZero(InputOf(*lookup, 2))) return TfStatus();  // along the rows only
-  const Edge* ids = InputOf(*lookup, 1);
-  if (ids == nullptr || !Crosses(*ids)) return TfStatus();
-  // tf.nn.embedding_lookup_sparse and feature columns have done so already.
-  if (ids->src()->type_string() == "Unique" && ids->src_output() == 0) return TfStatus();
-  const Rows rows(lookup);
-  const std::string home = ids->src()->assigned_device_name();
-  if (!rows.all_leave() || rows.leaving().empty() || !IsCpu(home)) return TfStatus();
-  for (const Edge* edge : rows.leaving()) {
-    if (edge->dst()->assigned_device_name() != home) return TfStatus();
-  }
+  if (tensorflow::TryGetNodeAttr(node->attrs(), "batch_dims", &batch_dims) && batch_dims != 0) return false;
+  if (node->type_string() == "GatherV2" && !IsZero(InputOf(*node, 2))) return false;  // along the rows only
+  found->ids = InputOf(*node, 1);
+  if (found->ids == nullptr || !Crosses(*found->ids)) return false;
+  const Rows rows(node);
+  found->rows = rows.leaving();
+  found->home = found->ids->src()->assigned_device_name();
+  if (!rows.all_leave() || found->rows.empty() || !IsCpu(found->home)) return false;
+  return std::all_of(found->rows.begin(), found->rows.end(),
+                     [&](const Edge* edge) { return edge->dst()->assigned_device_name() == found->home; });
+}
 
-  const std::string name = lookup->name() + "/fusewire_unique";
-  const NodeBuilder::NodeOut source(ids->src(), ids->src_output());
+// ids -> lookup -> rows   becomes   ids -> Unique -> lookup -> rows of each id once -> Gather -> rows
+TfStatus Compressor::SendIdsOnce(Node* node) {
+  Lookup lookup;
+  if (!FindLookup(node, &lookup) || lookup.has_unique_ids()) return TfStatus();
+  const std::string& home = lookup.home;
+  const std::string name = node->name() + "/fusewire_unique";
+  const NodeBuilder::NodeOut source(lookup.ids->src(), lookup.ids->src_output());
   tensorflow::Tensor minus_one(tensorflow::DT_INT32, {1}), zero(tensorflow::DT_INT32, {});
   minus_one.flat<int32_t>()(0) = -1;
   zero.scalar<int32_t>()() = 0;
@@ -256,19 +279,46 @@ TfStatus Compressor::SendIdsOnce(Node* lookup) {
   TF_RETURN_IF_ERROR(Add(NodeBuilder(name + "/ids", "Unique").Input(flat), home, &unique));
   TF_RETURN_IF_ERROR(Add(NodeBuilder(name + "/shape", "Shape").Input(source), home, &shape));
   TF_RETURN_IF_ERROR(Add(NodeBuilder(name + "/places", "Reshape").Input(unique, 1).Input(shape), home, &places));
-  Replace(ids, unique, 0);
-  std::map<const Node*, Node*> spread;  // by what the rows come out of
-  for (const Edge* edge : rows.leaving()) {
-    Node*& whole = spread[edge->src()];
+  Replace(lookup.ids, unique, 0);
+  TF_RETURN_IF_ERROR(ReplaceRows(lookup, [&](int number, const NodeBuilder::NodeOut& rows) {
+    return NodeBuilder(absl::StrCat(name, "/rows_", number), "GatherV2").Input(rows).Input(places).Input(axis);
+  }));
+  ++done_->lookups;
+  return TfStatus();
+}
+
+// ids -> lookup -> rows   becomes   ids -> FusewireFreshIds -> lookup -> rows of some ids -> FusewireAllRows -> rows
+TfStatus Compressor::UseRowsAgain(Node* node) {
+  Lookup lookup;
+  if (node->output_type(0) != tensorflow::DT_FLOAT || !FindLookup(node, &lookup) || !lookup.has_unique_ids())
+    return TfStatus();
+  if (node->def().attr().count(kAheadAttribute) > 0) return TfStatus();  // it is a step old already
+  const std::string name = node->name() + "/fusewire_again";
+  Node* fresh;
+  TF_RETURN_IF_ERROR(Add(NodeBuilder(name + "/ids", "FusewireFreshIds")
+                             .Input(lookup.ids->src(), lookup.ids->src_output())
+                             .Attr("steps_max", options_.staleness),
+                         lookup.home, &fresh));
+  Replace(lookup.ids, fresh, 0);
+  TF_RETURN_IF_ERROR(ReplaceRows(lookup, [&](int number, const NodeBuilder::NodeOut& rows) {
+    return NodeBuilder(absl::StrCat(name, "/rows_", number), "FusewireAllRows").Input(fresh, 1).Input(rows);
+  }));
+  ++done_->caches;
+  return TfStatus();
+}
+
+// Between the lookup and those who use its rows, `build(number, rows)`: one for each output that they come out of.
+TfStatus Compressor::ReplaceRows(
+    const Lookup& lookup, const std::function<NodeBuilder(int number, const NodeBuilder::NodeOut& rows)>& build) {
+  std::map<const Node*, Node*> built;
+  for (const Edge* edge : lookup.rows) {
+    Node*& whole = built[edge->src()];
     if (whole == nullptr) {
-      const std::string called = absl::StrCat(name, "/rows_", spread.size());
-      TF_RETURN_IF_ERROR(
-          Add(NodeBuilder(called, "GatherV2").Input(edge->src(), edge->src_output()).Input(places).Input(axis), home,
-              &whole));
+      const NodeBuilder::NodeOut rows(edge->src(), edge->src_output());
+      TF_RETURN_IF_ERROR(Add(build(static_cast<int>(built.size()), rows), lookup.home, &whole));
     }
     Replace(edge, whole, 0);
   }
-  ++done_->lookups;
   return TfStatus();
 }
 
@@ -497,12 +547,24 @@ TfStatus ReadCompressOptions(const tensorflow::ConfigProto& config, CompressOpti
     if (option != given.end()) out->ReadTables(option->second.s());
     option = given.find(kCompression);
     if (option != given.end()) TF_RETURN_IF_ERROR(out->ReadCompression(option->second.s()));
+    option = given.find(kStaleness);
+    if (option != given.end()) out->staleness = std::max<int64_t>(0, option->second.i());
   }
+  out->unique_ids |= out->staleness > 0;
   return TfStatus();
 }
 
-TfStatus CheckTables(const CompressOptions& options, const tensorflow::GraphDef& graph) {
+TfStatus CheckOptions(const CompressOptions& options, const tensorflow::GraphDef& graph) {
   if (!options.any()) return TfStatus();
+  if (options.staleness > 0) {
+    for (const tensorflow::NodeDef& node : graph.node()) {
+      if (absl::EndsWith(node.op(), kGathering))
+        return absl::InvalidArgumentError(absl::StrCat(
+            "fusewire: staleness=", options.staleness, ", and the graph has ", node.op(), " (", node.name(),
+            "): the gradients of SyncReplicasOptimizer are to be of one version, and so are "
+            "its rows. Leave out staleness, or the optimizer"));
+    }
+  }
   for (const std::string& beginning : options.tables) {
     const tensorflow::NodeDef* node = FindVariable(beginning, graph);
     if (node == nullptr)
@@ -535,8 +597,8 @@ TfStatus CompressPass::Run(const tensorflow::GraphOptimizationPassOptions& optio
   if (!done.any()) return TfStatus();
   tensorflow::FixupSourceAndSinkEdges(options.graph->get());
   LOG(INFO) << absl::StrCat("fusewire: ids sent once: of ", done.lookups, " lookups and ", done.sums,
-                            " gradients; compressed: ", done.rows, " tensors of rows and ", done.gradients,
-                            " gradients");
+                            " gradients; rows used again: of ", done.caches, " lookups; compressed: ", done.rows,
+                            " tensors of rows and ", done.gradients, " gradients");
   return TfStatus();
 }
 

@@ -130,6 +130,22 @@ TEST_F(CompressTest, IdsOfALookupAreSentOnce) {
   EXPECT_EQ(Apply(Unique()).lookups, 0);  // they are unique already
 }
 
+TEST_F(CompressTest, RowsThatAreUsedAgainAreNotPulled) {
+  CompressOptions options = Unique();
+  options.staleness = 3;
+  Lookup("rows", Table("table"), ids_);
+  Lookup("ahead", Table("other"), ids_);
+  Find("ahead")->AddAttr("_fusewire_ahead", true);
+  const Compressed done = Apply(options);
+  EXPECT_EQ(done.lookups, 2);
+  EXPECT_EQ(done.caches, 1);
+  EXPECT_EQ(Before("rows", 1), "FusewireFreshIds worker");
+  EXPECT_EQ(Before(Name("rows", 1), 0), "Unique worker");
+  EXPECT_EQ(Before("rows/used", 0), "GatherV2 worker");
+  EXPECT_EQ(Before(Name("rows/used", 0), 0), "FusewireAllRows worker");
+  EXPECT_EQ(Before("ahead", 1), "Unique worker");  // its rows are a step old already
+}
+
 TEST_F(CompressTest, SumsOfGradientsMoveToTheWorker) {
   Train("train", Table("table"), ids_, gradients_);
   EXPECT_EQ(Apply(Unique()).sums, 1);
@@ -245,17 +261,28 @@ TEST_F(CompressTest, ThePassFollowsTheSession) {
   EXPECT_EQ(Before("rows", 1), "Unique worker");
 }
 
+TEST_F(CompressTest, StaleRowsAreRefusedWhereGradientsAreGathered) {
+  CompressOptions stale;
+  stale.staleness = 1;
+  tensorflow::GraphDef graph;
+  EXPECT_TRUE(CheckOptions(stale, graph).ok());
+  auto* node = graph.add_node();
+  node->set_name("gather");
+  node->set_op("ResourceAccumulatorApplyGradient");
+  EXPECT_THAT(std::string(CheckOptions(stale, graph).message()), HasSubstr("Leave out staleness"));
+}
+
 TEST_F(CompressTest, TablesThatAreNotThereAreNamed) {
   Table("deep/table");
   Table("counts", tensorflow::DT_INT32);
   tensorflow::GraphDef graph;
   graph_->ToGraphDef(&graph);
-  EXPECT_TRUE(CheckTables(Bf16("deep"), graph).ok());
-  EXPECT_THAT(std::string(CheckTables(Bf16("deep,wide"), graph).message()), HasSubstr("\"wide\""));
-  EXPECT_THAT(std::string(CheckTables(Bf16("counts"), graph).message()), HasSubstr("holds int32"));
+  EXPECT_TRUE(CheckOptions(Bf16("deep"), graph).ok());
+  EXPECT_THAT(std::string(CheckOptions(Bf16("deep,wide"), graph).message()), HasSubstr("\"wide\""));
+  EXPECT_THAT(std::string(CheckOptions(Bf16("counts"), graph).message()), HasSubstr("holds int32"));
   CompressOptions unique = Unique();
   unique.ReadTables("counts");
-  EXPECT_TRUE(CheckTables(unique, graph).ok());
+  EXPECT_TRUE(CheckOptions(unique, graph).ok());
 }
 
 }  // namespace

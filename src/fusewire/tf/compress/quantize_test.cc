@@ -4,16 +4,13 @@
 
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include <tensorflow/core/common_runtime/device_factory.h>
-#include <tensorflow/core/framework/node_def_builder.h>
-#include <tensorflow/core/framework/op_kernel.h>
 #include <tensorflow/core/framework/tensor.h>
-#include <tensorflow/core/public/session_options.h>
 #include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/compress/op_test.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -82,35 +79,15 @@ TEST(Residuals, RowsAreApartAndBounded) {
   EXPECT_EQ(first, again);  // as if it were new
 }
 
-// One run of an operation's kernel.
-class QuantizeOpTest : public testing::Test {
+class QuantizeOpTest : public OpTest {
  protected:
   TfStatus Run(const std::string& op, std::vector<tensorflow::Tensor> inputs, tensorflow::Tensor* out) {
-    tensorflow::NodeDefBuilder builder("node", op);
-    for (const auto& input : inputs) builder.Input("input", 0, input.dtype());
-    tensorflow::NodeDef def;
-    TF_RETURN_IF_ERROR(builder.Finalize(&def));
-    TfStatus status;
-    const auto kernel = tensorflow::CreateOpKernel(tensorflow::DEVICE_CPU, device_.get(),
-                                                   device_->GetAllocator(tensorflow::AllocatorAttributes()), def,
-                                                   TF_GRAPH_DEF_VERSION, &status);
-    TF_RETURN_IF_ERROR(status);
-    tensorflow::OpKernelContext::Params params;
-    params.device = device_.get();
-    params.op_kernel = kernel.get();
-    std::vector<tensorflow::TensorValue> values;
-    for (auto& input : inputs) values.emplace_back(&input);
-    params.inputs = values;
-    const tensorflow::AllocatorAttributes attributes;
-    params.output_attr_array = &attributes;
-    tensorflow::OpKernelContext context(&params);
-    kernel->Compute(&context);
-    if (context.status().ok()) *out = *context.mutable_output(0);
-    return context.status();
+    std::vector<tensorflow::Tensor> outputs;
+    const auto kernel = Make(op, inputs);
+    TF_RETURN_IF_ERROR(OpTest::Run(kernel.get(), std::move(inputs), &outputs));
+    *out = outputs[0];
+    return TfStatus();
   }
-
-  const std::unique_ptr<tensorflow::Device> device_ =
-      tensorflow::DeviceFactory::NewDevice("CPU", tensorflow::SessionOptions(), "/job:a/replica:0/task:0");
 };
 
 TEST_F(QuantizeOpTest, RowsOfAnyRankComeBack) {

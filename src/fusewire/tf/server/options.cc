@@ -314,6 +314,7 @@ void ReadLogLevel() {
 CompressOptions ReadCompression() {
   CompressOptions options;
   options.unique_ids = ReadSwitch({"FUSEWIRE_UNIQUE_IDS"}, false);
+  options.staleness = ReadNumber({"FUSEWIRE_STALENESS"}, 0, 0, 1000000);
   const std::string compression = ReadText("FUSEWIRE_COMPRESSION");
   if (!options.ReadCompression(compression).ok())
     WarnOnce(

@@ -240,7 +240,7 @@ template <class Call>
 TfStatus Session::WithGraph(const tensorflow::GraphDef& graph, Call call) {
   // TensorFlow's Python makes a session without a graph, and then extends it by all that the program has made.
   if (!has_tables_ && graph.node_size() > 0) {
-    TF_RETURN_IF_ERROR(CheckTables(compress_, graph));
+    TF_RETURN_IF_ERROR(CheckOptions(compress_, graph));
     has_tables_ = true;
   }
   return Created(Recorded(call));
