@@ -198,6 +198,14 @@ SETTINGS = (
         SERVER,
     ),
     Setting(
+        "FUSEWIRE_REPEAT_STEPS",
+        "0",
+        "1: a step that ends because a parameter server is lost is made again until that server is back, for up to "
+        "FUSEWIRE_RECOVERY seconds, over grpc++; what it has done on other servers is done twice; see "
+        "[elastic.md](elastic.md#a-parameter-server-that-comes-back)",
+        SERVER,
+    ),
+    Setting(
         "FUSEWIRE_SNAPSHOTS",
         "none",
         "folder, in one of TensorFlow's file systems, in which a parameter server keeps its variables, and from which "

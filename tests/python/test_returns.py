@@ -56,6 +56,12 @@ done()
 """
 
 
+WITHOUT_RETRIES = TRAIN.replace(
+    "with tf1.train.MonitoredTrainingSession(server.target, is_chief=True, hooks=[Sessions()]) as session:\n",
+    "with tf1.Session(server.target) as session:\n    session.run(tf1.global_variables_initializer())\n",
+)
+
+
 @pytest.fixture
 def training(tasks, tmp_path):
     """training(protocol) -> cluster, its two servers and its worker, which trains until "enough" is there."""
@@ -113,6 +119,35 @@ def test_a_training_goes_on_in_the_session_that_it_has(training, tmp_path, proto
     cluster.read_until(worker, "DONE", 60)
 
 
+def test_over_grpc_steps_are_made_again_if_asked(training, tmp_path):
+    # The surviving server may have applied the step that was lost.
+    program = TRAIN.replace("assert count <= last[ps] + 1,", "assert count <= last[ps] + 2,")
+    cluster, servers, worker = training("grpc++", program, FUSEWIRE_REPEAT_STEPS="1")
+    follow(cluster, worker)
+    for index in (0, 1):
+        time.sleep(3 * EVERY_S)
+        kill(servers[index])
+        time.sleep(0.3)
+        servers[index] = cluster.start("ps", index)
+        assert {int(ps) for _, ps, *_ in follow(cluster, worker)} <= {index}
+    (tmp_path / "enough").touch()
+    cluster.read_until(worker, "DONE", 60)
+    assert "a step is made again, since a task was lost" in (tmp_path / "worker-0.err").read_text()
+
+
+@pytest.mark.parametrize("repeats", ["0", "1"])
+def test_over_grpc_a_server_that_stays_away_ends_the_step_in_time(training, tmp_path, repeats):
+    cluster, servers, worker = training(
+        "grpc++", WITHOUT_RETRIES, FUSEWIRE_RECOVERY="3", FUSEWIRE_REPEAT_STEPS=repeats
+    )
+    follow(cluster, worker)
+    kill(servers[0])
+    begun = time.monotonic()
+    wait_until(lambda: worker.poll() is not None, 30, "the worker ends")
+    assert (2 if repeats == "1" else 0) < time.monotonic() - begun < 15
+    assert "UnavailableError" in (tmp_path / "worker-0.err").read_text()
+
+
 def test_without_a_snapshot_the_step_ends_as_it_did(training, tmp_path):
     cluster, servers, worker = training("star_server")
     kill(servers[0])
@@ -123,11 +158,7 @@ def test_without_a_snapshot_the_step_ends_as_it_did(training, tmp_path):
 
 
 def test_a_server_that_stays_away_ends_the_step_in_time(training, tmp_path):
-    program = TRAIN.replace(
-        "with tf1.train.MonitoredTrainingSession(server.target, is_chief=True, hooks=[Sessions()]) as session:\n",
-        "with tf1.Session(server.target) as session:\n    session.run(tf1.global_variables_initializer())\n",
-    )
-    cluster, servers, worker = training("star_server", program, FUSEWIRE_RECOVERY="3")
+    cluster, servers, worker = training("star_server", WITHOUT_RETRIES, FUSEWIRE_RECOVERY="3")
     follow(cluster, worker)
     time.sleep(3 * EVERY_S)
     kill(servers[0])

@@ -2,6 +2,7 @@
 #include "fusewire/tf/bridge/status.h"
 
 #include <absl/strings/cord.h>
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include "fusewire/base/check.h"
 #include "fusewire/tf/heads/receives.h"
@@ -10,6 +11,8 @@ namespace fusewire::tf {
 namespace {
 
 static_assert(kStatusCodeMax == static_cast<uint64_t>(absl::StatusCode::kUnauthenticated));
+
+constexpr absl::string_view kFromTarget = "\nAdditional GRPC error information from remote target ";
 
 TfStatus WrongStatus(const std::string& what) {
   return absl::DataLossError(absl::StrCat("a peer sent a status that cannot be read: ", what));
@@ -51,10 +54,14 @@ TfStatus ToTf(const Status& status) {
 TfStatus WithTarget(const TfStatus& status, const std::string& target, const char* method) {
   if (status.ok()) return status;
   TfStatus told(status.code(),
-                absl::StrCat(status.message(), "\nAdditional GRPC error information from remote target ", target,
-                             " while calling /tensorflow.WorkerService/", method, ":\n:", status.message()));
+                absl::StrCat(status.message(), kFromTarget, target, " while calling /tensorflow.WorkerService/", method,
+                             ":\n:", status.message()));
   status.ForEachPayload([&told](absl::string_view url, const absl::Cord& value) { told.SetPayload(url, value); });
   return told;
+}
+
+bool IsLostTask(const TfStatus& status) {
+  return absl::IsUnavailable(status) && absl::StrContains(status.message(), kFromTarget);
 }
 
 bool IsLost(const Status& status) {

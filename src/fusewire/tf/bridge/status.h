@@ -19,6 +19,8 @@ TfStatus ToTf(const Status& status);
 Status FromTf(const TfStatus& status);
 // Appends the words by which TensorFlow's coordinators find the failed task.
 TfStatus WithTarget(const TfStatus& status, const std::string& target, const char* method);
+// Whether a step has ended so because the task that WithTarget() names is gone.
+bool IsLostTask(const TfStatus& status);
 // Whether the peer, or the way to it, is gone: the next call asks for its address again.
 bool IsLost(const Status& status);
 

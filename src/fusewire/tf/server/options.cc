@@ -19,6 +19,7 @@
 #include "fusewire/tf/compress/compress_pass.h"
 #include "fusewire/tf/fuse/passes.h"
 #include "fusewire/tf/server/network.h"
+#include "fusewire/tf/server/session.h"
 #include "fusewire/tf/star/call/recording.h"
 
 namespace fusewire::tf {
@@ -186,6 +187,11 @@ bool SetIfUnset(const char* name) {
   return true;
 }
 
+int64_t ReadSilentNs() { return ReadNumber({"FUSEWIRE_PEER_TIMEOUT"}, 20, 1, 86400) * kSecondNs; }
+
+// As long as silence is borne: a peer that has been silent for so long is not waited for once more.
+int64_t ReadRecoveryNs() { return ReadNumber({"FUSEWIRE_RECOVERY"}, ReadSilentNs() / kSecondNs, 0, 86400) * kSecondNs; }
+
 }  // namespace
 
 FewGrpcThreads::FewGrpcThreads() : set_queues_(SetIfUnset(kQueues)), set_threads_(SetIfUnset(kThreads)) {}
@@ -254,10 +260,8 @@ ServerSettings ReadSettings(const std::string& job, int workers) {
   settings.pool.name = "fusewire-" + job;
   settings.wire = ReadWire();
   settings.patience_ns = ReadNumber({"NETWORK_MAX_CONNECTION_TIMEOUT"}, 0, 0, 86400000) * kMillisecondNs;
-  settings.pipe.silent_ns_max = ReadNumber({"FUSEWIRE_PEER_TIMEOUT"}, 20, 1, 86400) * kSecondNs;
-  // As long as silence is borne: a peer that has been silent for so long is not waited for once more.
-  settings.recovery_ns =
-      ReadNumber({"FUSEWIRE_RECOVERY"}, settings.pipe.silent_ns_max / kSecondNs, 0, 86400) * kSecondNs;
+  settings.pipe.silent_ns_max = ReadSilentNs();
+  settings.recovery_ns = ReadRecoveryNs();
   std::string cluster = ReadText("FUSEWIRE_CLUSTER");
   if (!cluster.empty()) settings.pipe.cluster = cluster;
   Result<std::string> secret = ReadSecret(ReadText("FUSEWIRE_SECRET"), ReadText("FUSEWIRE_SECRET_FILE"));
@@ -330,6 +334,7 @@ void ReadProcessSettings() {
   ReadLogLevel();
   SetFuseByDefault(ReadSwitch({"FUSEWIRE_TENSOR_FUSE"}, false));
   SetCompressByDefault(ReadCompression());
+  RepeatSteps(ReadSwitch({"FUSEWIRE_REPEAT_STEPS"}, false) ? ReadRecoveryNs() : 0);
   RecordTo(ReadText("FUSEWIRE_STAR_RECORD"));
 }
 

@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <optional>
 #include <set>
@@ -11,11 +13,13 @@
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/distributed_runtime/message_wrappers.h>
+#include <tensorflow/core/platform/logging.h>
 #include <tensorflow/core/protobuf/debug.pb.h>
 #include <tensorflow/core/protobuf/rewriter_config.pb.h>
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/observe/event.h"
+#include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/fuse/passes.h"
 #include "fusewire/tf/receive/step_context.h"
 
@@ -99,6 +103,25 @@ TfStatus Recorded(Create create) {
   return status;
 }
 
+std::atomic<int64_t> repeat_steps_ns{0};
+
+// Whether a step that has ended so is made again. It waits meanwhile, since a task that is lost is not back at once.
+// *until_ns: no longer; 0 before the step's first loss.
+bool MayRepeat(const TfStatus& status, int64_t* until_ns) {
+  const int64_t repeat_ns = repeat_steps_ns.load(std::memory_order_relaxed);
+  if (status.ok() || repeat_ns == 0 || !IsLostTask(status)) return false;
+  const int64_t now_ns = Clock::Real()->NowNs();
+  if (*until_ns == 0) {
+    *until_ns = AddNs(now_ns, repeat_ns);
+    LOG(WARNING) << "fusewire: a step is made again, since a task was lost; other tasks may have done their part of it "
+                    "already: "
+                 << status.message();
+  }
+  if (now_ns >= *until_ns) return false;
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  return true;
+}
+
 TfRef<MasterSession> Share(MasterSession* session) {
   FUSEWIRE_DCHECK(session != nullptr);
   session->Ref();
@@ -106,6 +129,8 @@ TfRef<MasterSession> Share(MasterSession* session) {
 }
 
 }  // namespace
+
+void RepeatSteps(int64_t limit_ns) { repeat_steps_ns = limit_ns; }
 
 void OfferSessions(const std::string& target, tensorflow::MasterEnv* env) {
   env->master_session_factory = [make = env->master_session_factory](
@@ -200,7 +225,11 @@ TfStatus Session::Run(const RunOptions& options, const std::vector<std::pair<std
     observe::Event event = BeginStep();
     StepThread here;
     StepLimit limit(&call, request.options().timeout_in_ms());
-    status = master->Run(&call, request, &response);
+    int64_t until_ns = 0;
+    while (true) {
+      status = master->Run(&call, request, &response);
+      if (limit.HasPassed() || !MayRepeat(status, &until_ns)) break;
+    }
     event.End(status.ok());
     if (limit.HasPassed()) return absl::DeadlineExceededError("Operation timed out.");
   }

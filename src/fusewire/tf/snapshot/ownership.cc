@@ -134,9 +134,20 @@ TfStatus Ownership::ClaimAlone(uint64_t epoch, bool gives_way) {
     }
     claim_.wait();
   }
-  // The other one has died, or stands still; when it wakes, it looks before it serves.
-  TF_RETURN_IF_ERROR(DoClaim());
-  return state_ == State::kOwner ? TfStatus() : Check();
+  // The other one has died, or stands still. If it wakes, it writes its address and then looks; so we write the next
+  // epoch and then look: at least one of us sees the other's file, and does not serve.
+  ++claimed.epoch;
+  TF_RETURN_IF_ERROR(folder_.WriteOwner(claimed));
+  std::vector<FolderFile> files;
+  TF_RETURN_IF_ERROR(folder_.List(&files));
+  const Tenure other = HighestOther(files);
+  if (other.epoch < epoch || (other.epoch == epoch && !HasWon(other, files))) {
+    Win(claimed.epoch);
+    return Check();
+  }
+  folder_.RemoveOwner({claimed.epoch, own_.holder});
+  TF_RETURN_IF_ERROR(Lose(other, files));
+  return Check();
 }
 
 // Whether it is in use where it says.
