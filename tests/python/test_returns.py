@@ -137,9 +137,7 @@ def test_over_grpc_steps_are_made_again_if_asked(training, tmp_path):
 
 @pytest.mark.parametrize("repeats", ["0", "1"])
 def test_over_grpc_a_server_that_stays_away_ends_the_step_in_time(training, tmp_path, repeats):
-    cluster, servers, worker = training(
-        "grpc++", WITHOUT_RETRIES, FUSEWIRE_RECOVERY="3", FUSEWIRE_REPEAT_STEPS=repeats
-    )
+    cluster, servers, worker = training("grpc++", WITHOUT_RETRIES, FUSEWIRE_RECOVERY="3", FUSEWIRE_REPEAT_STEPS=repeats)
     follow(cluster, worker)
     kill(servers[0])
     begun = time.monotonic()

@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,6 +12,7 @@
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/distributed_runtime/message_wrappers.h>
+#include <tensorflow/core/platform/env.h>
 #include <tensorflow/core/platform/logging.h>
 #include <tensorflow/core/protobuf/debug.pb.h>
 #include <tensorflow/core/protobuf/rewriter_config.pb.h>
@@ -118,7 +118,8 @@ bool MayRepeat(const TfStatus& status, int64_t* until_ns) {
                  << status.message();
   }
   if (now_ns >= *until_ns) return false;
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  constexpr int64_t kAgainUs = 100'000;
+  tensorflow::Env::Default()->SleepForMicroseconds(kAgainUs);
   return true;
 }
 
