@@ -11,6 +11,7 @@
 #include <string>
 
 #include "fusewire/observe/port.h"
+#include "fusewire/observe/process.h"
 
 namespace fusewire::observe {
 namespace {

@@ -1,7 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What this process is: which build, where it runs, and what it uses.
+// What this process is: which build, where it runs, and what it uses; and when any process has begun.
 // Home: any thread. Owns: nothing. Fails: never; what can't be read is empty, or 0.
 #pragma once
+
+#include <sys/types.h>
 
 #include <cstdint>
 #include <string>
@@ -14,6 +16,8 @@ const char* Version();
 std::string MachineName();
 // Equal for processes that have the same numbers of processes.
 std::string PidSpace();
+// In clock ticks since the machine's start; 0: there is no such process.
+uint64_t StartOf(pid_t pid);
 
 struct ProcessUse {
   uint64_t cpu_ns = 0;  // of all its threads, since its start

@@ -7,7 +7,6 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
-#include "fusewire/transport/reading.h"
 
 namespace fusewire::transport {
 namespace {

@@ -8,6 +8,7 @@
 // a pipe knows its name.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -21,6 +22,14 @@ namespace fusewire::transport {
 
 // How many pieces a Connection asks for at a time at the most.
 constexpr size_t kLandingPartsMax = 32;
+
+// A connection gives way to the others of its reactor after it has read this much.
+constexpr size_t kReadBytesPerTurn = 1 << 20;
+// Large enough for a hundred small messages; under kCopyBytesMax, so that no large piece of payload is ever copied out.
+constexpr size_t kLookAheadMax = kCopyBytesMax - 1;
+// Where connections look at bytes: never in memory that the peer could change meanwhile. The bytes are gone when the
+// callback returns, so one buffer a thread serves all connections.
+inline thread_local uint8_t look_ahead[kLookAheadMax];
 
 // The questions and events of a Connection. All calls at home. No call may destroy the Connection, except OnClosed.
 class ConnectionHandler {

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/tf/collective/executor.h"
+#include "fusewire/tf/collective/groups.h"
 
 #include <memory>
 #include <string>

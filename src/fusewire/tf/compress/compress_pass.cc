@@ -20,7 +20,7 @@
 #include <tensorflow/core/public/session_options.h>
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/names.h"
-#include "fusewire/tf/bridge/nodes.h"
+#include "fusewire/tf/bridge/graphs.h"
 #include "fusewire/tf/fuse/passes.h"
 
 namespace fusewire::tf {

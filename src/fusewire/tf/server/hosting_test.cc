@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "fusewire/tf/server/orders.h"
+#include "fusewire/tf/server/moving.h"
 #include "fusewire/tf/server/server.h"
 #include "fusewire/tf/server/session.h"
 

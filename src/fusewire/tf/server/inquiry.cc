@@ -16,7 +16,7 @@
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/heads/varint.h"
-#include "fusewire/tf/server/drain.h"
+#include "fusewire/tf/server/moving.h"
 
 namespace fusewire::tf {
 namespace {

@@ -1,19 +1,29 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/server/moving.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
 #include <map>
 #include <utility>
 
+#include <absl/strings/ascii.h>
+#include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
+#include <absl/strings/str_split.h>
 #include <tensorflow/core/platform/env.h>
 
 #include "fusewire/base/clock.h"
+#include "fusewire/base/log.h"
 #include "fusewire/base/mutex.h"
+#include "fusewire/base/random.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/peer/marks.h"
-#include "fusewire/tf/server/drain.h"
-#include "fusewire/tf/server/orders.h"
 
 namespace fusewire::tf {
 namespace {
@@ -191,6 +201,199 @@ TfStatus GiveAway(const std::string& task, uint64_t pause_ms_max, const std::vec
     takers.erase(least);
   }
   return absl::UnavailableError(absl::StrCat("no other process takes ", task, unheard));
+}
+
+// ---- a process that ends ----
+
+namespace {
+
+std::atomic<int> draining_count{0};
+std::atomic<int> term_pipe{-1};  // the end of a pipe into which the signal writes
+struct sigaction term_before;    // what the signal did
+
+void OnTerm(int) {
+  const int kept = errno;
+  const char byte = 0;
+  if (write(term_pipe.load(), &byte, 1) < 0) ++draining_count;  // nothing else can be done here
+  errno = kept;
+}
+
+// False: it has not ended by then.
+bool DrainWithin(int64_t limit_ns, std::function<TfStatus()> drain, TfStatus* drained) {
+  struct Ending {
+    Mutex mutex;
+    CondVar ended;
+    bool has_ended FUSEWIRE_GUARDED_BY(mutex) = false;
+    TfStatus status FUSEWIRE_GUARDED_BY(mutex);
+  };
+  auto ending = std::make_shared<Ending>();  // shared_ptr: it may end after the limit
+  tensorflow::Env::Default()->SchedClosure([ending, drain = std::move(drain)] {
+    TfStatus status = drain();
+    MutexLock lock(ending->mutex);
+    ending->status = std::move(status);
+    ending->has_ended = true;
+    ending->ended.NotifyAll();
+  });
+  const int64_t until_ns = AddNs(Clock::Real()->NowNs(), limit_ns);
+  MutexLock lock(ending->mutex);
+  while (!ending->has_ended && ending->ended.WaitUntil(ending->mutex, until_ns)) {
+  }
+  *drained = ending->status;
+  return ending->has_ended;
+}
+
+void Await(int end, int64_t limit_ns, const std::function<TfStatus()>& drain) {
+  char byte = 0;
+  while (read(end, &byte, 1) != 1) {
+    if (errno != EINTR) return;
+  }
+  ++draining_count;
+  sigaction(SIGTERM, &term_before, nullptr);  // a second one ends the process at once
+  TfStatus drained;
+  const bool has_ended = DrainWithin(limit_ns, drain, &drained);
+  if (has_ended && drained.ok()) {
+    FUSEWIRE_LOG(kInfo, "this process was told to end, and other processes serve what it has served");
+    std::fflush(nullptr);
+    if (term_before.sa_handler == SIG_DFL) _exit(0);  // not by exit: TensorFlow's threads still run
+  } else {
+    FUSEWIRE_LOG(kWarn, "this process was told to end, and still has tasks: %s; see: fusewire explain elastic#moving",
+                 has_ended ? drained.ToString().c_str() : "they could not be moved in the time of FUSEWIRE_DRAIN");
+  }
+  kill(getpid(), SIGTERM);
+}
+
+}  // namespace
+
+uint64_t ProcessId() {
+  static const uint64_t id = SystemRandom64() | 1;
+  return id;
+}
+
+bool IsDraining() { return draining_count > 0; }
+
+Draining::Draining() { ++draining_count; }
+Draining::~Draining() { --draining_count; }
+
+void DrainBeforeTheEnd(int64_t limit_ns, std::function<TfStatus()> drain) {
+  static std::atomic<bool> has_begun{false};
+  if (has_begun.exchange(true)) return;
+  int ends[2] = {-1, -1};
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    FUSEWIRE_LOG(kWarn, "FUSEWIRE_DRAIN has no effect: pipe: errno %d", errno);
+    return;
+  }
+  term_pipe = ends[1];
+  tensorflow::Env::Default()->SchedClosure(
+      [end = ends[0], limit_ns, drain = std::move(drain)] { Await(end, limit_ns, drain); });
+  struct sigaction action = {};
+  action.sa_handler = OnTerm;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGTERM, &action, &term_before);
+}
+
+// ---- what a process is told ----
+
+namespace {
+
+constexpr size_t kShownTaskBytesMax = 80, kDigitsMax = 9;
+
+std::string ShownWords(absl::string_view text) {
+  std::string shown(text.substr(0, kShownTaskBytesMax));
+  for (char& letter : shown) {
+    if (!absl::ascii_isprint(static_cast<unsigned char>(letter))) letter = '?';
+  }
+  return absl::StrCat("\"", shown, shown.size() < text.size() ? "..." : "", "\"");
+}
+
+// FUSEWIRE_TASKS is "ps:0,ps": ...
+Status WrongTask(const char* what, const std::string& text, const std::string& why, const std::string& next) {
+  return Status::Invalid(absl::StrCat(what, " is ", ShownWords(text), ": ", why)).Next(next);
+}
+
+// False: it is not JOB:INDEX.
+bool ParseTask(absl::string_view word, absl::string_view* job, int* index) {
+  const size_t colon = word.rfind(':');
+  if (colon == 0 || colon == absl::string_view::npos) return false;
+  const absl::string_view number = word.substr(colon + 1);
+  *job = word.substr(0, colon);
+  return number.size() <= kDigitsMax && number.find_first_not_of("0123456789") == absl::string_view::npos &&
+         absl::SimpleAtoi(number, index);
+}
+
+constexpr const char* kSeeOrders = "; see: fusewire explain elastic#orders";
+
+TfStatus Refused(const std::string& words, const std::string& why) {
+  return absl::InvalidArgumentError(absl::StrCat(ShownWords(words), " is not done: ", why, kSeeOrders));
+}
+
+}  // namespace
+
+std::set<int> TasksOf(const tensorflow::ServerDef& def) {
+  std::set<int> found;
+  for (const tensorflow::JobDef& job : def.cluster().job()) {
+    if (job.name() != def.job_name()) continue;
+    for (const auto& task : job.tasks()) found.insert(task.first);
+  }
+  return found;
+}
+
+Result<std::vector<int>> ReadTasks(const std::string& text, const tensorflow::ServerDef& def, const char* what) {
+  std::vector<int> tasks;
+  if (text.empty()) return tasks;
+  const std::set<int> known = TasksOf(def);
+  std::set<int> named;
+  for (absl::string_view part : absl::StrSplit(text, ',')) {
+    const absl::string_view word = absl::StripAsciiWhitespace(part);
+    absl::string_view job;
+    int index = 0;
+    if (!ParseTask(word, &job, &index))
+      return WrongTask(what, text, ShownWords(word) + " is no task",
+                       "write JOB:INDEX,JOB:INDEX, for example ps:0,ps:2");
+    if (job != def.job_name()) {
+      return WrongTask(what, text,
+                       absl::StrCat("the program's server is ", def.job_name(), ":", def.task_index(), ", and ",
+                                    ShownWords(word), " is a task of another job"),
+                       "set it only for processes that serve tasks of that job");
+    }
+    if (known.count(index) == 0) {
+      return WrongTask(
+          what, text,
+          absl::StrCat("the cluster has no ", ShownWords(word), ", but ", known.size(), " tasks of this job"),
+          "name tasks of the cluster, or add it to the cluster of every task");
+    }
+    if (!named.insert(index).second)
+      return WrongTask(what, text, ShownWords(word) + " is named twice", "name each task once, in one process");
+    if (index != def.task_index()) tasks.push_back(index);
+  }
+  return tasks;
+}
+
+TfStatus Obey(const std::string& words, const tensorflow::ServerDef& def, const Obedience& obedience,
+              std::string* done) {
+  const std::vector<std::string> parts = absl::StrSplit(words, ' ');
+  const bool adopts = parts.size() == 2 && parts[0] == "adopt", moves = parts.size() == 3 && parts[0] == "move";
+  const bool drains = parts.size() == 2 && parts[0] == "drain";
+  if (!adopts && !moves && !drains)
+    return Refused(words,
+                   "it is no order; next: write adopt JOB:INDEX, move JOB:INDEX MILLISECONDS or drain MILLISECONDS");
+  int pause_ms = 0;
+  if (!adopts && (!absl::SimpleAtoi(parts.back(), &pause_ms) || pause_ms < 0))
+    return Refused(words, "it does not end with the milliseconds for which steps may stand still");
+  TfStatus obeyed;
+  if (drains) {
+    obeyed = obedience.drain(pause_ms, done);
+  } else {
+    Result<std::vector<int>> index = ReadTasks(parts[1], def, "the task");
+    if (!index.ok()) return Refused(words, index.status().cause());
+    // It may be the process's own in the cluster, and elsewhere now.
+    const int task = index.value().empty() ? def.task_index() : index.value()[0];
+    if (index.value().size() > 1 || parts[1].empty() || (adopts && index.value().empty()))
+      return Refused(words, "this process is to take over one task that is not its own");
+    obeyed = adopts ? obedience.adopt(task, done) : obedience.move(task, pause_ms, done);
+  }
+  if (obeyed.ok()) return obeyed;
+  return TfStatus(obeyed.code(), absl::StrCat(ShownWords(words), " is not done: ", obeyed.message(), kSeeOrders));
 }
 
 }  // namespace fusewire::tf

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/tf/server/orders.h"
+#include "fusewire/tf/server/moving.h"
 
 #include <string>
 #include <utility>

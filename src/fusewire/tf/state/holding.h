@@ -13,6 +13,7 @@
 #include <tensorflow/core/common_runtime/device.h>
 #include <tensorflow/core/framework/graph.pb.h>
 #include <tensorflow/core/framework/node_def.pb.h>
+#include <tensorflow/core/framework/op_kernel.h>
 #include <tensorflow/core/framework/tensor.h>
 #include "fusewire/base/bytes.h"
 #include "fusewire/tf/bridge/compat.h"
@@ -72,6 +73,29 @@ TfStatus MakeTensor(tensorflow::DataType type, const std::vector<uint64_t>& shap
 // Whether MakeTensor's result takes its bytes as they are; otherwise they are a TensorProto, for ParseTensor.
 bool IsPlain(tensorflow::DataType type);
 TfStatus ParseTensor(const std::string& proto, tensorflow::Tensor* out);
+
+// One run of one kernel outside of any graph: how variables without a header of their own, and tables, are reached.
+// Owns: the kernel.
+class LoneKernel {
+ public:
+  static TfStatus Make(tensorflow::Device* device, const tensorflow::NodeDef& node, std::unique_ptr<LoneKernel>* out);
+
+  TfStatus Run(std::vector<tensorflow::Tensor> inputs);
+  // Of the last run.
+  size_t outputs() const { return tensors_.size(); }
+  tensorflow::Tensor& output(size_t index) { return tensors_[index]; }
+  // Its first output, if that is a reference.
+  const tensorflow::TensorValue& reference() const { return reference_; }
+
+ private:
+  LoneKernel(tensorflow::Device* device, std::unique_ptr<tensorflow::OpKernel> kernel);
+
+  tensorflow::Device* const device_;
+  const std::unique_ptr<tensorflow::OpKernel> kernel_;
+  const std::vector<tensorflow::AllocatorAttributes> attributes_;
+  std::vector<tensorflow::Tensor> tensors_;
+  tensorflow::TensorValue reference_;
+};
 
 // Puts it there, with these tensors, as its reader had them; instead of what is there, if it is no table.
 TfStatus RestoreHolding(tensorflow::Device* device, const Holding& holding, std::vector<tensorflow::Tensor> tensors);

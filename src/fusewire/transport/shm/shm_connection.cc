@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/transport/reading.h"
 
 namespace fusewire::transport {
 ShmConnection::ShmConnection(reactor::Reactor& home, reactor::Doorbell* bell, std::unique_ptr<Segment> segment,

@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "fusewire/base/thread_number.h"
 
 namespace fusewire::tf {
 

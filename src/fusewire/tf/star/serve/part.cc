@@ -21,7 +21,6 @@
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/star/cut/cut.h"
 #include "fusewire/tf/star/cut/grouping.h"
-#include "fusewire/tf/star/serve/row_sums.h"
 #include "fusewire/tf/star/serve/values.h"
 
 namespace fusewire::tf {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include <absl/strings/match.h>
-#include "fusewire/tf/bridge/nodes.h"
+#include "fusewire/tf/bridge/graphs.h"
 #include "fusewire/tf/star/cut/grouping.h"
 
 namespace fusewire::tf {
