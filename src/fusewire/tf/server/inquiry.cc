@@ -35,14 +35,17 @@ std::string TextOf(const tensorflow::LoggingRequest& request) {
   return text;
 }
 
-std::string ErrorJson(const std::string& error) {
+// {"error": "..."}
+std::string TextJson(const char* key, const std::string& text) {
   std::string json;
   observe::JsonWriter writer(&json);
   writer.Open('{');
-  writer.Key("error").Text(error);
+  writer.Key(key).Text(text);
   writer.Close('}');
   return json;
 }
+
+std::string ErrorJson(const std::string& error) { return TextJson("error", error); }
 
 std::string MeasuredJson(const Measured& measured) {
   std::string json;
@@ -110,14 +113,9 @@ void Inquiries::Obey(absl::string_view text, std::function<void(std::string)> an
   }
   if (refusal.status != 0) return answer(ErrorJson(absl::StrCat("it does not obey: ", refusal.reason)));
   tensorflow::Env::Default()->SchedClosure([this, words = request.target, answer = std::move(answer)] {
-    std::string done, json;
+    std::string done;
     const TfStatus status = options_.order(words, &done);
-    if (!status.ok()) return answer(ErrorJson(std::string(status.message())));
-    observe::JsonWriter writer(&json);
-    writer.Open('{');
-    writer.Key("done").Text(done);
-    writer.Close('}');
-    answer(json);
+    answer(status.ok() ? TextJson("done", done) : ErrorJson(std::string(status.message())));
   });
 }
 

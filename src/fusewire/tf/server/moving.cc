@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include <absl/strings/ascii.h>
@@ -64,6 +65,30 @@ class RemotePredecessor final : public Predecessor {
  private:
   const ChannelPtr channel_;
   const uint64_t taker_;
+};
+
+// What another thread says once, perhaps after the wait for it.
+template <class T>
+class Awaited {
+ public:
+  void Say(T value) {
+    MutexLock lock(mutex_);
+    value_ = std::move(value);
+    said_.NotifyAll();
+  }
+  // Nothing: it was not said in this time.
+  std::optional<T> Await(int64_t limit_ns) {
+    const int64_t until_ns = AddNs(Clock::Real()->NowNs(), limit_ns);
+    MutexLock lock(mutex_);
+    while (!value_.has_value() && said_.WaitUntil(mutex_, until_ns)) {
+    }
+    return value_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar said_;
+  std::optional<T> value_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
 // The text lives until the network is done with it.
@@ -139,28 +164,14 @@ rpc::Method TakeTaskMethod(const tensorflow::ServerDef& def, TakeHere take, std:
 }
 
 ChannelPtr AwaitRoute(const Ways& ways, int64_t limit_ns, bool* is_grpc_only) {
-  // shared_ptr: the answer may come after the wait for it.
-  struct Answer {
-    Mutex mutex;
-    CondVar come;
-    bool has_come FUSEWIRE_GUARDED_BY(mutex) = false;
-    TfStatus status FUSEWIRE_GUARDED_BY(mutex);
-    ChannelPtr channel FUSEWIRE_GUARDED_BY(mutex);
-  };
-  auto answer = std::make_shared<Answer>();
+  using Answer = std::pair<TfStatus, ChannelPtr>;
+  auto answer = std::make_shared<Awaited<Answer>>();  // shared_ptr: the answer may come after the wait for it
   ways.peer->Route(ways.side, [answer](const TfStatus& status, const ChannelPtr& channel) {
-    MutexLock lock(answer->mutex);
-    answer->has_come = true;
-    answer->status = status;
-    answer->channel = channel;
-    answer->come.NotifyAll();
+    answer->Say({status, channel});
   });
-  MutexLock lock(answer->mutex);
-  const int64_t deadline_ns = AddNs(Clock::Real()->NowNs(), limit_ns);
-  while (!answer->has_come && answer->come.WaitUntil(answer->mutex, deadline_ns)) {
-  }
-  *is_grpc_only = answer->has_come && answer->status.ok() && answer->channel == nullptr;
-  return answer->channel;
+  const std::optional<Answer> said = answer->Await(limit_ns);
+  *is_grpc_only = said.has_value() && said->first.ok() && said->second == nullptr;
+  return said.has_value() ? said->second : nullptr;
 }
 
 TfStatus GiveAway(const std::string& task, uint64_t pause_ms_max, const std::vector<Ways>& siblings,
@@ -218,28 +229,11 @@ void OnTerm(int) {
   errno = kept;
 }
 
-// False: it has not ended by then.
-bool DrainWithin(int64_t limit_ns, std::function<TfStatus()> drain, TfStatus* drained) {
-  struct Ending {
-    Mutex mutex;
-    CondVar ended;
-    bool has_ended FUSEWIRE_GUARDED_BY(mutex) = false;
-    TfStatus status FUSEWIRE_GUARDED_BY(mutex);
-  };
-  auto ending = std::make_shared<Ending>();  // shared_ptr: it may end after the limit
-  tensorflow::Env::Default()->SchedClosure([ending, drain = std::move(drain)] {
-    TfStatus status = drain();
-    MutexLock lock(ending->mutex);
-    ending->status = std::move(status);
-    ending->has_ended = true;
-    ending->ended.NotifyAll();
-  });
-  const int64_t until_ns = AddNs(Clock::Real()->NowNs(), limit_ns);
-  MutexLock lock(ending->mutex);
-  while (!ending->has_ended && ending->ended.WaitUntil(ending->mutex, until_ns)) {
-  }
-  *drained = ending->status;
-  return ending->has_ended;
+// Nothing: it has not ended by then.
+std::optional<TfStatus> DrainWithin(int64_t limit_ns, std::function<TfStatus()> drain) {
+  auto drained = std::make_shared<Awaited<TfStatus>>();  // shared_ptr: it may end after the limit
+  tensorflow::Env::Default()->SchedClosure([drained, drain = std::move(drain)] { drained->Say(drain()); });
+  return drained->Await(limit_ns);
 }
 
 void Await(int end, int64_t limit_ns, const std::function<TfStatus()>& drain) {
@@ -249,15 +243,15 @@ void Await(int end, int64_t limit_ns, const std::function<TfStatus()>& drain) {
   }
   ++draining_count;
   sigaction(SIGTERM, &term_before, nullptr);  // a second one ends the process at once
-  TfStatus drained;
-  const bool has_ended = DrainWithin(limit_ns, drain, &drained);
-  if (has_ended && drained.ok()) {
+  const std::optional<TfStatus> drained = DrainWithin(limit_ns, drain);
+  if (drained.has_value() && drained->ok()) {
     FUSEWIRE_LOG(kInfo, "this process was told to end, and other processes serve what it has served");
     std::fflush(nullptr);
     if (term_before.sa_handler == SIG_DFL) _exit(0);  // not by exit: TensorFlow's threads still run
   } else {
     FUSEWIRE_LOG(kWarn, "this process was told to end, and still has tasks: %s; see: fusewire explain elastic#moving",
-                 has_ended ? drained.ToString().c_str() : "they could not be moved in the time of FUSEWIRE_DRAIN");
+                 drained.has_value() ? drained->ToString().c_str()
+                                     : "they could not be moved in the time of FUSEWIRE_DRAIN");
   }
   kill(getpid(), SIGTERM);
 }
