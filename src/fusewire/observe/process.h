@@ -12,9 +12,9 @@ namespace fusewire::observe {
 
 // The version of this build: "0.2.0", or between releases "0.2.0.dev0+g0123456".
 const char* Version();
-// Equal for processes whose clocks are the same: since one start of one kernel, in one space of times.
+// Equal for processes whose clocks are the same: of one boot of one kernel, in one time namespace.
 std::string MachineName();
-// Equal for processes that have the same numbers of processes.
+// Equal for processes in one PID namespace.
 std::string PidSpace();
 // In clock ticks since the machine's start; 0: there is no such process.
 uint64_t StartOf(pid_t pid);

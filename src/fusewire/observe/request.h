@@ -60,7 +60,7 @@ struct SocketName {
   uint16_t port() const;
   bool is_loopback() const;
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
-  // "10.0.0.7:9477", "[::1]:9477". An IPv4 address is one, even if an IPv6 socket says it.
+  // "10.0.0.7:9477", "[::1]:9477". An IPv4 address is written as one, even if an IPv6 socket reports it.
   std::string ToString() const;
 };
 

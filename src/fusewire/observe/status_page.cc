@@ -418,7 +418,7 @@ std::string StatusJson(Recorder& recorder, const Facts& facts) {
   for (const Number& number : facts.numbers) json.Key(number.name).Number(number.value);
   json.Close('}');
   json.Key("unrecorded").Number(recorder.unrecorded());
-  // Since when nothing has ended: a task whose program is elsewhere has nothing open, and this grows.
+  // When an operation ended last: while the task's program does something else, nothing is open, and only this tells.
   std::map<const Line*, int64_t> last;
   for (const Seen& seen : all) {
     if (seen.is_open) continue;

@@ -250,7 +250,7 @@ void Pipe::Core::OnRead(const Status& status) {
   if (status.ok() && intake_.goodbye().ok()) return;
   if (!open()) return;  // behind a goodbye anything may stand
   if (!intake_.goodbye().ok()) {
-    state_ = State::kSayingGoodbye;  // it has heard enough of us
+    state_ = State::kSayingGoodbye;  // the peer needs no goodbye from us
     why_closing_ = intake_.goodbye().Peer(peer_.ToString());
     sender_.Stop(why_closing_);
     connection_->Close(why_closing_);
@@ -297,7 +297,7 @@ void Pipe::Core::OnTick() {
     Close(handshake_->CutOff(Status::Timeout("no greeting"))
               .AgeMs(context_.options().hello_ns_max / kMillisecondNs)
               .Next("check that a Fusewire task listens there"));
-    home_.Arm(&tick_, 0);  // what could not be written until now is not worth more time
+    home_.Arm(&tick_, 0);  // there is no more time for what is still unwritten
     return;
   }
   if (state_ == State::kSayingGoodbye) {

@@ -369,7 +369,7 @@ TEST(Pipe, RefusesWhatWouldWaitWithoutBound) {
   ASSERT_GT(with_head.come(), 50u);
   EXPECT_EQ(with_head.at(with_head.order()[20]).code(), Code::kOverloaded);
   EXPECT_THAT(with_head.at(with_head.order()[20]).ToString(), HasSubstr("peer server (server:5555), while send"));
-  // A place in the queue has its price, even if nothing stands in it.
+  // Each place in the queue counts, even for an empty message.
   for (int i = 0; i < 100000; ++i)
     pair.Send(pair.client.get(), MakeMessage(FrameKind::kCall, 1, "", body), without_head.Next());
   EXPECT_FALSE(pair.client->HasRoom(0));

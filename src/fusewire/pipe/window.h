@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The arithmetic of credit, without a socket in sight. Window bytes are header, meta and body of messages; the pipe's
-// own frames are free. Home: the pipe's. Owns: the receiver's share of the process-wide budget. Fails: OnCredit,
-// OnReceived and OnReturn say kCorrupt when the peer gives, takes or gives back more than is possible.
+// The arithmetic of credit, without I/O. Window bytes are header, meta and body of messages; the pipe's own frames are
+// free. Home: the pipe's. Owns: the receiver's share of the process-wide budget. Fails: OnCredit, OnReceived and
+// OnReturn say kCorrupt when the peer gives, takes or gives back more than is possible.
 //   sender                                              receiver
 //   sent <= limit                                       consumed <= received <= granted
 //   a message starts when sent + cost <= limit          granted - consumed <= standing + reserved

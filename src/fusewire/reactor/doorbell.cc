@@ -130,7 +130,7 @@ bool Doorbell::AnswerAll() {
   return true;
 }
 
-// One that is rung for alone, and again, and shares its bit with nobody.
+// A handler that is rung for alone, more than once, and shares its bit with no other.
 void Doorbell::Choose(uint64_t rung) {
   const bool again = std::exchange(rung_before_, rung) == rung && std::has_single_bit(rung);
   if (!again) return;
@@ -138,7 +138,7 @@ void Doorbell::Choose(uint64_t rung) {
   DoorbellHandler* one = counts_[bit] == 1 ? handlers_[bit].front() : nullptr;
   if (one == nullptr || one == watched_one_) return;
   if (watches_) StopWatching();
-  // Also of one that was told before to ring again: it may not have known that when it wrote, and nobody asks it now.
+  // The peer of the previous one has just been told to ring again, and may have written before it knew.
   if (watched_one_ != nullptr && watched_one_->HasNews()) RingHere(watched_bit_);
   watched_one_ = one;
   watched_bit_ = bit;

@@ -62,7 +62,8 @@ class Handover {
   // ---- the reactor's thread ----
   // Whether it had better wait where it is not in the way of callers.
   bool MustMakeWay(int64_t now_ns) const;
-  // It is about to park there, by the clock where it may and callers are hot, or else until it is woken or `else_ns`.
+  // It is about to park there: with a timeout if it may have one and callers follow closely, otherwise until it is
+  // woken or `else_ns`.
   void ThreadParks(ThreadPlace place, bool may_guard, int64_t now_ns, int64_t else_ns);
   // Parked at that place: returns the events that have come, and whether they are a reason to come home.
   bool AwaitWork(ThreadPlace place, PolledEvents* polled);

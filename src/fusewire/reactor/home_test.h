@@ -20,7 +20,7 @@
 
 namespace fusewire::reactor {
 
-// Longer than anything may take, shorter than a test's time limit.
+// Longer than anything may take, but shorter than a test's time limit.
 constexpr int64_t kTestPatienceNs = 20 * kSecondNs;
 
 inline int64_t SoonNs(int64_t delay_ns = kTestPatienceNs) { return Clock::Real()->NowNs() + delay_ns; }

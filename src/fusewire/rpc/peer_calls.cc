@@ -14,7 +14,7 @@
 namespace fusewire::rpc {
 namespace {
 
-// Less is the business of the limit of calls in flight.
+// Smaller answers are bounded by the limit of calls in flight.
 constexpr uint64_t kCountedBytesMin = 4096;
 
 std::atomic<uint64_t> held_bytes{0};

@@ -121,7 +121,7 @@ Status Acceptor::Listen(const transport::Address& address, pipe::PortRange ports
   Impl* impl = impl_.get();
   auto lobby = impl->NewListener(pipe::kNoService, impl->context, AllOf(impl->pool),
                                  [](pipe::Pipe&) -> std::unique_ptr<pipe::Receiver> {
-                                   FUSEWIRE_CHECK(false);  // it greets nobody to the end
+                                   FUSEWIRE_CHECK(false);  // it completes no greeting
                                    return nullptr;
                                  });
   Status opened;

@@ -84,13 +84,13 @@ class Connection {
   virtual bool TakesMore() const { return false; }
   // At home. How much bulk is worth having under way: what is urgent waits behind it.
   virtual size_t BulkBytes() const { return 64 * 1024; }
-  // At home. Whether all that was written has arrived at the peer's host; if not, OnDelivered says when. One who closes
-  // before depends on the peer: what the peer sends to a closed connection ends the delivery.
+  // At home. Whether all that was written has arrived at the peer's host; if not, OnDelivered says when. If it is
+  // closed before that, the delivery depends on the peer: data that the peer sends to a closed connection ends it.
   virtual bool Delivered() { return true; }
   // At home. What was written is still delivered if the network can; nothing is read any more. OnClosed(why) follows
   // later, not from inside Close. Closing again changes nothing.
   virtual void Close(Status why) = 0;
-  // At home, not from inside a call to the handler. Reads what there is, though it is less than is worth waking up for.
+  // At home, not from inside a call to the handler. Reads what has come, even if that is less than is worth a wake-up.
   virtual void Look() {}
   // At home. When it returns, nothing touches the memory that Landing() named last: for a handler that needs it back
   // before the next call. What had come there by then is told by OnLanded, now or later, all the same.
@@ -100,7 +100,7 @@ class Connection {
   // Null: it cannot, and nothing has changed.
   virtual std::unique_ptr<Incoming> HandOver() { return nullptr; }
   // At home, once something has come: bytes that the two ends of this connection share, and nobody else knows, not even
-  // somebody between them; they go into the proofs of the greeting. Empty: there are none.
+  // a machine in the middle; they go into the proofs of the greeting. Empty: there are none.
   virtual std::string Binding() { return std::string(); }
   // "10.0.0.7:5555", for words and logs.
   virtual const std::string& peer_address() const = 0;

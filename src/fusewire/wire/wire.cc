@@ -78,7 +78,7 @@ Status Over(const char* kind, const char* field, uint64_t value, uint64_t limit)
   return Status::Corrupt(text + ", limit " + std::to_string(limit));
 }
 
-// Not on the path of a good frame: finds out what DecodeHeader() did not like.
+// Not on the path of a good frame: finds out why DecodeHeader() has refused it.
 [[gnu::cold, gnu::noinline]] Status Explain(const FrameHeader& header, uint16_t magic, const Limits& limits) {
   const uint8_t kind = static_cast<uint8_t>(header.kind);
   if (magic != kFrameMagic) {

@@ -41,7 +41,7 @@ TfStatus CheckList(const std::string& metadata) {
   if (!read.ok()) return Malformed(read.cause());
   const uint64_t type = list.type;
   const bool is_type = type <= INT32_MAX && tensorflow::DataType_IsValid(static_cast<int>(type));
-  // Which numbers references are grows.
+  // Asked of TensorFlow: newer versions may have more types of references.
   if (!is_type || tensorflow::IsRefType(static_cast<tensorflow::DataType>(type)))
     return Malformed(absl::StrCat("a list of tensors of type ", type));
   tensorflow::TensorShapeProto shape;

@@ -274,7 +274,7 @@ void CollectiveGroups::Answered(const std::string& name, int rank, const TfStatu
   std::vector<Found> waiting;
   Status aborted;
   {
-    // Held while the group is made: Retire sees it, or it sees that it is too late.
+    // Held while the group is made: either Retire sees the group, or this sees that it has been retired.
     MutexLock lock(mutex_);
     if (retired_) {
       end =

@@ -69,7 +69,7 @@ Status DecodePlaced(VarReader* reader, uint64_t* part, Again* again) {
   *part = reader->Fixed64();
   if (!reader->ok()) return Status::Corrupt("a peer's answer ends within the number of a part");
   const uint8_t said = reader->done() ? 0 : reader->Byte();
-  // One that only a newer server knows: never is always right.
+  // A value that only a newer server knows: to repeat nothing is always right.
   *again = said <= static_cast<uint8_t>(Again::kLeaves) ? static_cast<Again>(said) : Again::kNever;
   return Status::Ok();
 }

@@ -34,7 +34,7 @@ using tensorflow::TensorShape;
 
 constexpr int kDraws = 20000;
 
-// Bends one text of several: bytes to others, to extremes, away, in again, or another text's behind.
+// Alters one text of several: changes, removes, repeats or inserts bytes, or appends another text's.
 class Bender {
  public:
   explicit Bender(std::vector<std::string> texts) : random_(seed_), texts_(std::move(texts)) {}

@@ -76,7 +76,7 @@ void Succession::Yield(uint64_t epoch, std::function<std::vector<Ways>()> siblin
   begun->Begin();
 }
 
-// It may have moved on since it was found: who asks brings the next question.
+// It may have moved on since it was found: each request for it makes us ask again.
 bool Succession::Where(PortWords* words) {
   std::function<std::vector<Ways>()> siblings;
   uint64_t turn = 0, epoch = 0;

@@ -19,7 +19,7 @@
 namespace fusewire::tf {
 namespace {
 
-// What must be caught.
+// A fault that the test must detect.
 enum class Canary { kNone, kOpensWithoutTheFolder, kServesWithoutTheFolder };
 
 class Moves {

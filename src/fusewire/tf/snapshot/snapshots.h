@@ -84,7 +84,7 @@ class Snapshots {
   // All that the old server holds, but for the last round.
   TfStatus Follow(const tensorflow::ServerDef& def);
   TfStatus RestoreFrom(const FolderFile& newest, const tensorflow::ServerDef& def);
-  // Removes the files of snapshots that these are not.
+  // Removes the files of all other snapshots.
   void DropAllBut(const std::set<std::string>& names);
   const std::string& task() const { return ownership_.own().task; }  // "ps:3"
   void SayObstacle();

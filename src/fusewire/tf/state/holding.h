@@ -57,7 +57,7 @@ class HoldingReader {
     }
   };
   virtual ~HoldingReader() = default;
-  // Once, and again when Read has said false. One layout for each tensor; none: it has no value yet.
+  // Once, and again when Read has said false. Sets one layout for each tensor; none: it has no value yet.
   virtual TfStatus Begin(std::vector<Layout>* layouts) = 0;
   // False: its shape has changed since Begin.
   virtual bool Read(size_t tensor, uint64_t offset, Bytes out) = 0;
@@ -67,7 +67,7 @@ class HoldingReader {
 // NotFound: the task has no such holding, or not yet.
 TfStatus ReadHolding(tensorflow::Device* device, const Holding& holding, std::unique_ptr<HoldingReader>* out);
 
-// The tensor of a layout that a reader has said, from its bytes. Fails if they don't match.
+// The tensor of a layout that a reader has returned, from its bytes. Fails if they don't match.
 TfStatus MakeTensor(tensorflow::DataType type, const std::vector<uint64_t>& shape, uint64_t bytes,
                     tensorflow::Tensor* out);
 // Whether MakeTensor's result takes its bytes as they are; otherwise they are a TensorProto, for ParseTensor.

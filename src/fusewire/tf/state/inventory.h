@@ -26,7 +26,7 @@ class WriteMarks {
  public:
   void Whole() { is_whole_.store(true, std::memory_order_release); }
   void Rows(const tensorflow::Tensor& indices);
-  // Somebody writes it who marks nothing.
+  // From now on it counts as always written: one of its writers does not mark.
   void AlwaysWhole() { is_always_whole_.store(true, std::memory_order_release); }
 
   struct Taken {
@@ -70,7 +70,7 @@ class Inventory {
   void MarkAll();
   std::string obstacle();  // "the FIFOQueueV2 sync_token_q"; empty: none
 
-  // For those who watch: of all holdings, when they were last copied; and how long parts have run.
+  // For the status port: the bytes of all holdings when they were last copied, and how long parts have run.
   void SetBytes(uint64_t bytes) { bytes_.store(bytes, std::memory_order_relaxed); }
   uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   void CountBusy(int64_t ns) { busy_ns_.fetch_add(static_cast<uint64_t>(ns), std::memory_order_relaxed); }

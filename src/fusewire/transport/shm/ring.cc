@@ -293,7 +293,7 @@ Result<size_t> RingReader::ReadLoan(Bytes* parts, size_t count) {
   const int error = errno;
   if (got > 0) costs_.OnLoan(static_cast<size_t>(got), Clock::Real()->NowNs() - begin_ns);
   PublishCosts();
-  // The writer publishes that it takes a loan back before the memory changes, so what was read before that is good.
+  // The writer publishes that it takes a loan back before the memory changes, so what was read before that is valid.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (segment_.peer().revoked.load(std::memory_order_acquire) != 0)
     return Status::Unavailable("the peer closed the connection");
@@ -313,8 +313,8 @@ bool RingReader::Release() {
   if (released_ == taken_ && !loan_ended_) return false;
   released_ = taken_;
   segment_.own().taken.store(taken_, std::memory_order_release);
-  // The writer waits for the last of them: a ring for each would wake it for nothing. But one that sleeps takes its
-  // time to wake, and is better called before.
+  // The writer waits for the last of them: ringing for each would wake it in vain. But a writer that sleeps takes time
+  // to wake, so it is better called early.
   if (std::exchange(loan_ended_, false)) {
     const uint64_t lent = segment_.peer().loans.load(std::memory_order_relaxed);
     if (loans_read_ >= lent || lent - loans_read_ == kLoansWhileWaking) return true;

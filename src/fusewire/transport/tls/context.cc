@@ -31,7 +31,7 @@ Status Wrong(const TlsLibrary& library, const char* setting, const std::string& 
       .Next("name a file in PEM that this user can read");
 }
 
-// No question at the terminal.
+// OpenSSL must not ask for a password at the terminal.
 int NoPassword(char*, int, int, void*) { return 0; }
 
 // Changes with the file's content, also where a link leads elsewhere.

@@ -335,7 +335,7 @@ class Grouper {
   }
 
   void FindRounds() {
-    for (Known& known : nodes_) known.round = 0;  // those of one unit ask each other
+    for (Known& known : nodes_) known.round = 0;  // nodes of one unit read each other's
     for (const std::vector<Node*>& unit : order_) {
       int round = 0;
       for (const Node* node : unit) round = std::max(round, FirstRound(node));

@@ -219,7 +219,7 @@ TfStatus Part::Optimize(const tensorflow::OptimizerOptions& options) {
   return tensorflow::EnsureMemoryTypes(tensorflow::DeviceType(device_->device_type()), device_->name(), graph_.get());
 }
 
-// A value that a run takes or leaves is there once.
+// A run that takes or leaves values can't simply be repeated: each value is there once.
 Again Part::FindAgain() const {
   bool only_reads = true;
   Functions functions(definitions_.get());

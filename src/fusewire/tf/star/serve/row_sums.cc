@@ -137,7 +137,7 @@ void Redirect(Graph* graph, const Node* from, int output, Node* to, int to_outpu
   }
 }
 
-// And what only it has used.
+// Also removes the nodes that only it has used.
 void RemoveUnused(Graph* graph, Node* node) {
   std::set<Node*> waiting{node};
   while (!waiting.empty()) {

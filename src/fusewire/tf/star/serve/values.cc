@@ -72,8 +72,8 @@ class KeepCall final : public rpc::Call {
     End(WithTarget(ToTf(status), channel_->target(), "KeepValues"));
   }
 
-  // A holder that is back from a snapshot lacks the values of the step, those that came in time too: the part that
-  // takes them finds out, and they are left again. Here the run has succeeded.
+  // A holder that was restored from a snapshot lacks all values of the step, even those that came in time: the part
+  // that takes them notices, and they are left again. This run has succeeded.
   void End(TfStatus status) {
     if (holder_ != nullptr && holder_->may_return()) status = TfStatus();
     auto done = std::move(done_);
