@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <utility>
 
 #include "fusewire/base/bytes.h"
-#include "fusewire/observe/request.h"
 #include "fusewire/wire/hello.h"
 
 namespace fusewire::observe {

@@ -2,7 +2,6 @@
 #include "fusewire/observe/folder.h"
 
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>

@@ -15,8 +15,6 @@
 #include <ctime>
 #include <utility>
 
-#include "fusewire/observe/request.h"
-
 namespace fusewire::observe {
 namespace {
 

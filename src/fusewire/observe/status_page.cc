@@ -3,11 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <map>
 #include <set>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "fusewire/observe/json.h"
 

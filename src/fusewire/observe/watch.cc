@@ -13,8 +13,6 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/observe/folder.h"
 #include "fusewire/observe/json.h"
-#include "fusewire/observe/process.h"
-#include "fusewire/observe/status_page.h"
 
 namespace fusewire::observe {
 namespace {

@@ -6,7 +6,6 @@
 #include "fusewire/base/check.h"
 #include "fusewire/p2p/core.h"
 #include "fusewire/p2p/lanes.h"
-#include "fusewire/p2p/op.h"
 #include "fusewire/p2p/op_table.h"
 #include "fusewire/p2p/peer_link.h"
 #include "fusewire/p2p/region.h"

@@ -1,8 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/p2p/lanes.h"
 
-#include <utility>
-
 #include "fusewire/base/check.h"
 
 namespace fusewire::p2p {

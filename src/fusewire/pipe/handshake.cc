@@ -2,9 +2,7 @@
 #include "fusewire/pipe/handshake.h"
 
 #include <algorithm>
-#include <utility>
 
-#include "fusewire/base/check.h"
 #include "fusewire/base/random.h"
 
 namespace fusewire::pipe {

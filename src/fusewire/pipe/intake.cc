@@ -1,16 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/pipe/intake.h"
 
-#include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
-#include "fusewire/pipe/pipe_handler.h"
 #include "fusewire/wire/hello.h"
-#include "fusewire/wire/wire.h"
 
 namespace fusewire::pipe {
 namespace {

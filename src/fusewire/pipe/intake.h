@@ -8,7 +8,6 @@
 // credit that others wait for, or sends what it has begun too slowly.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -2,9 +2,6 @@
 #include "fusewire/pipe/pipe.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,16 +9,9 @@
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
-#include "fusewire/base/status.h"
-#include "fusewire/pipe/handshake.h"
 #include "fusewire/pipe/heartbeat.h"
 #include "fusewire/pipe/intake.h"
-#include "fusewire/pipe/pipe_context.h"
-#include "fusewire/pipe/pipe_handler.h"
 #include "fusewire/pipe/sender.h"
-#include "fusewire/reactor/reactor.h"
-#include "fusewire/transport/transport.h"
-#include "fusewire/wire/wire.h"
 
 namespace fusewire::pipe {
 namespace {

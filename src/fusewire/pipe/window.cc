@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 
-#include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/wire/wire.h"
 

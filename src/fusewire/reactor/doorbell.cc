@@ -15,7 +15,6 @@
 #include <new>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "fusewire/base/check.h"
 

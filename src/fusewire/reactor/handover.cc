@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/reactor/home.h"
 #include "fusewire/reactor/poller.h"
 
 namespace fusewire::reactor {

@@ -2,7 +2,6 @@
 // For tests of reactors: calls at a home, waits with a deadline, and a descriptor that has an event.
 #pragma once
 
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 

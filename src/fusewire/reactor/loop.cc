@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <thread>
 #include <utility>
 
 #include "fusewire/base/check.h"

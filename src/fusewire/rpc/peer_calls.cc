@@ -2,14 +2,10 @@
 #include "fusewire/rpc/peer_calls.h"
 
 #include <algorithm>
-#include <atomic>
 #include <map>
-#include <memory>
-#include <string>
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/wire/wire.h"
 
 namespace fusewire::rpc {
 namespace {

@@ -5,12 +5,10 @@
 #include <atomic>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/mutex.h"
 #include "fusewire/pipe/handshake.h"
-#include "fusewire/task/service_listener.h"
 #include "fusewire/wire/hello.h"
 
 namespace fusewire::task {

@@ -4,7 +4,6 @@
 #include <netdb.h>
 
 #include <deque>
-#include <memory>
 #include <utility>
 #include <vector>
 

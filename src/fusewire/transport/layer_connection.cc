@@ -2,8 +2,6 @@
 #include "fusewire/transport/layer_connection.h"
 
 #include <algorithm>
-#include <string>
-#include <utility>
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"

@@ -5,14 +5,11 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
-#include <vector>
 
 #include "fusewire/base/bytes.h"
-#include "fusewire/transport/socket_address.h"
 
 namespace fusewire::transport {
 namespace {

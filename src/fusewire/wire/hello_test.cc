@@ -6,7 +6,6 @@
 
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "fusewire/base/random.h"
 #include "fusewire/wire/golden_test.h"

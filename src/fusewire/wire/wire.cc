@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
 
 #include "fusewire/base/check.h"
 #include "fusewire/wire/coder.h"

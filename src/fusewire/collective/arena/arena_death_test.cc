@@ -9,7 +9,6 @@
 #include <array>
 #include <atomic>
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>

@@ -19,8 +19,8 @@
 #include <tensorflow/core/platform/logging.h>
 #include <tensorflow/core/public/session_options.h>
 #include "fusewire/base/mutex.h"
-#include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/graphs.h"
+#include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/fuse/passes.h"
 
 namespace fusewire::tf {

@@ -1,8 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/heads/snapshots.h"
 
-#include <utility>
-
 #include "fusewire/wire/coder.h"
 #include "fusewire/wire/wire.h"
 

@@ -2,7 +2,6 @@
 #include "fusewire/tf/peer/whereabouts.h"
 
 #include <algorithm>
-#include <utility>
 
 #include <tensorflow/core/platform/env.h>
 #include "fusewire/tf/peer/marks.h"

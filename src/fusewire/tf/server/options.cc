@@ -18,7 +18,6 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/compress/compress_pass.h"
 #include "fusewire/tf/fuse/passes.h"
-#include "fusewire/tf/server/network.h"
 #include "fusewire/tf/star/call/recording.h"
 
 namespace fusewire::tf {

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/server/options.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -16,7 +16,6 @@
 #include "fusewire/task/acceptor.h"
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
-#include "fusewire/tf/collective/groups.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/receive/rendezvous.h"
 #include "fusewire/tf/server/moving.h"

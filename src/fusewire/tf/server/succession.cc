@@ -1,8 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/server/succession.h"
 
-#include <utility>
-
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/platform/env.h>
 

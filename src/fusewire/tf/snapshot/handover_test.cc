@@ -3,7 +3,6 @@
 // the folder or between two messages, and waits end whenever the seed wants it.
 #include <algorithm>
 #include <cstdlib>
-#include <map>
 #include <memory>
 #include <random>
 #include <string>

@@ -6,7 +6,6 @@
 
 #include <absl/strings/str_cat.h>
 
-#include "fusewire/base/clock.h"
 #include "fusewire/base/random.h"
 
 namespace fusewire::tf {

@@ -2,7 +2,6 @@
 #include "fusewire/tf/snapshot/state_file.h"
 
 #include <algorithm>
-#include <utility>
 
 #include <absl/strings/str_cat.h>
 #include "fusewire/tf/bridge/status.h"

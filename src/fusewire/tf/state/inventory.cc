@@ -1,8 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/state/inventory.h"
 
-#include <utility>
-
 namespace fusewire::tf {
 
 template <class Index>

@@ -4,7 +4,6 @@
 #include <limits.h>
 #include <sys/uio.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <string>

@@ -5,9 +5,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <utility>
-
-#include "fusewire/base/check.h"
 
 namespace fusewire::transport {
 ShmConnection::ShmConnection(reactor::Reactor& home, reactor::Doorbell* bell, std::unique_ptr<Segment> segment,

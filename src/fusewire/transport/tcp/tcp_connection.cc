@@ -11,8 +11,6 @@
 #include <cerrno>
 #include <climits>
 #include <cstdio>
-#include <string>
-#include <utility>
 
 #include "fusewire/base/check.h"
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/base/log.h"
 
 namespace fusewire::transport {
 namespace {

@@ -3,7 +3,6 @@
 
 #include <utility>
 
-
 namespace fusewire::tf {
 
 Gate::Cell& Gate::Here() { return cells_[ThreadNumber() % cells_.size()]; }

@@ -18,7 +18,6 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/base/sanitizers.h"
-#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/star/cut/cut.h"
 #include "fusewire/tf/star/cut/grouping.h"
 #include "fusewire/tf/star/serve/values.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
@@ -15,7 +14,6 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/tf/receive/step_context.h"
 #include "fusewire/tf/star/cut/grouping.h"
-#include "fusewire/tf/star/serve/arrivals.h"
 
 namespace fusewire::tf {
 

@@ -3,14 +3,12 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/distributed_runtime/session_mgr.h>
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
-#include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/heads/moves.h"
 

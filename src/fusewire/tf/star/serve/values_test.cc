@@ -2,7 +2,6 @@
 #include "fusewire/tf/star/serve/values.h"
 
 #include <atomic>
-#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
