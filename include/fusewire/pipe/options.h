@@ -33,8 +33,8 @@ struct Options {
   // a quarter of the memory that it may use. Another number: a budget for these pipes alone.
   uint64_t receive_budget_bytes = 0;
   // Not 0: peers that have more to send than their windows hold take turns, so that about this much arrives at once, or
-  // 8 times what the largest of them has under way if that is more. For servers of many peers: what arrives then stays
-  // in the caches until it is used. Holds for all that share the budget.
+  // 8 times what the largest of them has under way if that is more. For servers of many peers: bytes that arrive then
+  // stay in the caches until they are used. Holds for all that share the budget.
   uint64_t receive_at_once_bytes = 0;
   // Heads and small bodies that wait in our memory because a peer does not take them. Per pipe.
   uint64_t queued_bytes_max = 64 << 20;

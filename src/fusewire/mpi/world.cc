@@ -363,7 +363,7 @@ fusewire_peer* World::PeerOf(int world_rank) {
   }
   if (peers_[rank] == nullptr) {
     const int code = fusewire_connect(endpoint_, names_[rank].c_str(), addresses_[rank].c_str(), &peers_[rank]);
-    if (code != 0) (void)FailAs(code, "no way to rank " + std::to_string(world_rank));
+    if (code != 0) (void)FailAs(code, "no connection to rank " + std::to_string(world_rank));
   }
   return peers_[rank];
 }

@@ -41,7 +41,7 @@ std::string PathOf(const std::string& folder, pid_t pid, int number) {
   return folder + "/" + name + std::string(kEnding);
 }
 
-// The process that a file of the folder is about; 0: it is no such file.
+// The process that a file of the folder is about; 0: it is not such a file.
 pid_t PidOf(std::string_view name) {
   pid_t pid = 0;
   const auto read = std::from_chars(name.data(), name.data() + name.size(), pid);

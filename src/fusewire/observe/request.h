@@ -55,7 +55,7 @@ struct SocketName {
   sockaddr_storage storage{};
   socklen_t size = sizeof(sockaddr_storage);
 
-  // False: `host` is no address.
+  // False: `host` is not an address.
   bool Set(const std::string& host, uint16_t port);
   uint16_t port() const;
   bool is_loopback() const;

@@ -234,7 +234,7 @@ void Regions::Answer(Lane& lane, PeerLink& peer, const wire::P2pMessage& message
   pipe::Pipe* pipe = lane.pipe();
   if (pipe == nullptr) return;
   if (!pipe->HasRoom(0)) {
-    pipe->Close(Status::Overloaded("get: the peer asks faster than it takes answers").Next("ask less at a time"));
+    pipe->Close(Status::Overloaded("get: the peer asks faster than it takes answers").Next("ask for less at a time"));
     return;
   }
   RegionState* state = regions_.Find(message.numbers[0]);

@@ -361,10 +361,10 @@ TEST(FrameReader, ATurnedBitInHeaderOrMetaIsCorrupt) {
   std::string frame = script.Begin(FrameKind::kCall, 9, "the head", {7, 0, 8});
   std::string body = Payload(15, 1), behind = Join({script.Control(FrameKind::kPing, 1), Payload(4096, 2)});
   for (size_t bit = 0; bit < frame.size() * 8; ++bit) {
-    std::string bent = frame;
-    bent[bit / 8] = static_cast<char>(static_cast<uint8_t>(bent[bit / 8]) ^ 1U << bit % 8);
+    std::string mutated = frame;
+    mutated[bit / 8] = static_cast<char>(static_cast<uint8_t>(mutated[bit / 8]) ^ 1U << bit % 8);
     Reading reading;
-    Status status = reading.Feed(before + bent + body + behind, [](size_t) { return 50; });
+    Status status = reading.Feed(before + mutated + body + behind, [](size_t) { return 50; });
     // With a larger length within its limit, the reader waits for bytes that never come: the CRC is checked once all
     // are there.
     bool waits = status.ok();

@@ -9,7 +9,7 @@ namespace fusewire::pipe {
 namespace {
 
 Status OtherSecret() {
-  return Status::Refused("the peer's shared secret is another one than ours").Next("give both tasks the same secret");
+  return Status::Refused("the peer's shared secret differs from ours").Next("give both tasks the same secret");
 }
 
 }  // namespace

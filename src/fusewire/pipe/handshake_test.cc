@@ -146,8 +146,8 @@ std::vector<Difference> Differences() {
        "the peer has a shared secret and we"},
       {"secret of the acceptor", OptionsOf("worker:3"), OptionsOf("ps:0", "s"), kService,
        "the peer has no shared secret"},
-      {"another secret", OptionsOf("worker:3", "one"), OptionsOf("ps:0", "other"), kService, "another one than ours"},
-      {"a longer secret", OptionsOf("worker:3", "one"), OptionsOf("ps:0", "one "), kService, "another one than ours"},
+      {"another secret", OptionsOf("worker:3", "one"), OptionsOf("ps:0", "other"), kService, "differs from ours"},
+      {"a longer secret", OptionsOf("worker:3", "one"), OptionsOf("ps:0", "one "), kService, "differs from ours"},
   };
 }
 

@@ -165,7 +165,7 @@ void Intake::LookAtPeer() {
 Status Intake::CheckMetaGrows(int64_t now_ns) {
   const int64_t age_ns = reader_.MetaAgeNs(now_ns);
   if (age_ns < context_.options().silent_ns_max) return Status::Ok();
-  return Status::Corrupt("a frame whose head does not come to its end").AgeMs(age_ns / kMillisecondNs);
+  return Status::Corrupt("a frame whose head is never complete").AgeMs(age_ns / kMillisecondNs);
 }
 
 }  // namespace fusewire::pipe

@@ -251,7 +251,7 @@ void Pipe::Core::OnRead(const Status& status) {
     FUSEWIRE_LOG(kWarn, "pipe to %s is closed (%llu more in between): %s", peer_.ToString().c_str(),
                  static_cast<unsigned long long>(held_back), status.Explained().c_str());
   }
-  Close(status.Phase("reading").Next("run the same version of Fusewire in both tasks; if they are, report this"));
+  Close(status.Phase("reading").Next("run the same version of Fusewire in both tasks; if they do, report this"));
 }
 
 void Pipe::Core::Abandon(wire::FrameKind kind, uint64_t call) {

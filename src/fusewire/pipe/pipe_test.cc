@@ -262,7 +262,7 @@ TEST(Pipe, AnIdlePipeGivesItsShareBack) {
   ExpectIdleShareComesBack(pair);
 }
 
-// It answers each ping, so it has always said something lately: that is no reason to keep credit.
+// It answers each ping, so it has always said something lately: that is not a reason to keep credit.
 TEST(Pipe, AnIdlePipeGivesItsShareBackAlsoToAPeerThatPingsOften) {
   Options often = SmallWindows();
   often.silent_ns_max = 2 * kSecondNs;

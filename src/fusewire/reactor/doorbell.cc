@@ -25,7 +25,7 @@
 namespace fusewire::reactor {
 namespace {
 
-// A file in memory of one page that nobody can cut short: what is mapped stays mapped.
+// A file in memory of one page that nobody can truncate: a mapping of it stays valid.
 int MakePage(const char* name) {
   int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd >= 0 && ftruncate(fd, kDoorbellPageBytes) == 0) return fd;

@@ -93,8 +93,8 @@ class Handover {
   std::atomic<int64_t> left_ns_{0};  // when a caller drove last
   std::atomic<int> came_soon_{0};    // how often callers have come back soon; one that does not takes most of it
   // Set by the token's holder, cleared by it and by the thread that was woken. While it is set, the outer epoll is
-  // armed or the thread is on its way to the token; it may be clear although the epoll is armed: that costs one wake-up
-  // in vain.
+  // armed or the thread is on its way to the token; it may be clear although the epoll is armed: that costs one
+  // needless wake-up.
   std::atomic<bool> outer_armed_{false};
   int outer_ = -1;
 };

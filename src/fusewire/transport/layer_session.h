@@ -38,8 +38,8 @@ class Session {
   void KeepRest();
   // Reserves memory for this many bytes, which are about to be written.
   void Prepare(size_t bytes);
-  // The bytes to send. They stay where they are until all of them were Sent; what is written meanwhile comes after
-  // them.
+  // The bytes to send. They stay where they are until all of them were Sent; bytes that are written meanwhile come
+  // after them.
   ConstBytes out();
   bool has_out() const { return sent_ < out_.size(); }
   void Sent(size_t bytes);

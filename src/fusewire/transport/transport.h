@@ -4,8 +4,8 @@
 // over for sending is given back once the network is done with it.
 // Home: a Connection lives, works and dies on the reactor that it was made for; a Listener likewise.
 // Owns: its descriptors. Never the memory that it reads into or writes from.
-// Fails: a Connection once, through OnClosed, with the errno and what was being done. Who the peer is, is added above:
-// a pipe knows its name.
+// Fails: a Connection once, through OnClosed, with the errno and what was being done. A pipe, which
+// knows the peer's name, adds it.
 #pragma once
 
 #include <cstddef>
@@ -82,18 +82,18 @@ class Connection {
   // At home, while Writes are unanswered: whether all of them is taken, but for the memory, and another one is welcome
   // meanwhile. They are answered in order.
   virtual bool TakesMore() const { return false; }
-  // At home. How much bulk is worth having under way: what is urgent waits behind it.
+  // At home. How many bytes of long messages are worth having under way: urgent messages wait behind them.
   virtual size_t BulkBytes() const { return 64 * 1024; }
   // At home. Whether all that was written has arrived at the peer's host; if not, OnDelivered says when. If it is
   // closed before that, the delivery depends on the peer: data that the peer sends to a closed connection ends it.
   virtual bool Delivered() { return true; }
-  // At home. What was written is still delivered if the network can; nothing is read any more. OnClosed(why) follows
-  // later, not from inside Close. Closing again changes nothing.
+  // At home. Bytes that were written are still delivered if the network can; nothing is read any more. OnClosed(why)
+  // follows later, not from inside Close. Closing again changes nothing.
   virtual void Close(Status why) = 0;
   // At home, not from inside a call to the handler. Reads what has come, even if that is less than is worth a wake-up.
   virtual void Look() {}
   // At home. When it returns, nothing touches the memory that Landing() named last: for a handler that needs it back
-  // before the next call. What had come there by then is told by OnLanded, now or later, all the same.
+  // before the next call. OnLanded still tells of the bytes that have come there by then, now or later.
   virtual void TakeBackLanding() {}
   // At home, inside OnBytes, of one that was adopted and that nothing was written to yet: lets go of its home, for
   // another. Unread bytes move with it, and the dialler does not notice. The handler gets no more calls.

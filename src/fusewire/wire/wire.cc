@@ -251,7 +251,7 @@ Status DecodeStatus(Code code, ConstBytes in, Status* out) {
   const ConstBytes next = reader.Text();
   if (!reader.ok()) return Truncated("status");
   if (!reader.left().empty()) {
-    return Status::Corrupt("status: " + std::to_string(reader.left().size) + " bytes behind its end");
+    return Status::Corrupt("status: " + std::to_string(reader.left().size) + " bytes after its end");
   }
   if (app_code != 0 && code != Code::kApplication) {
     return Status::Corrupt("status: app_code " + std::to_string(app_code) + " with code " + CodeName(code));

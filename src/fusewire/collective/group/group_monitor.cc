@@ -167,7 +167,7 @@ void GroupMonitor::Renew(const Seats& seats) {
   }
   is_on_.store(true, std::memory_order_relaxed);
   observe::Watch* const watch = observe::Watch::Get();
-  // Ranks that the group has lost are no members any more.
+  // Ranks that the group has lost are not members any more.
   if (!task_.empty() && seats.epoch() > 0 && watch != nullptr) watch->SetMembers(task_, MembersOf(seats));
 }
 

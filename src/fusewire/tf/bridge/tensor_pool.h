@@ -62,7 +62,7 @@ class TensorPool final : public tensorflow::Allocator {
 // A processor whose tensors come from the pool; all else is that of the device behind it, which outlives it.
 class PooledDevice final : public tensorflow::Device {
  public:
-  // Null: it is no processor.
+  // Null: it is not a CPU.
   static std::unique_ptr<PooledDevice> Of(tensorflow::Device* device);
 
   tensorflow::Allocator* GetAllocator(tensorflow::AllocatorAttributes attributes) override;

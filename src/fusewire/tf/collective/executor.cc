@@ -165,7 +165,7 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
         wanted->kind = collective::CollectiveKind::kAllReduce;
         wanted->reduction.op = *OpOf(params);
         wanted->counts = {in};
-        if (in != out) return absl::InvalidArgumentError("a reduction whose result has another size than its input");
+        if (in != out) return absl::InvalidArgumentError("a reduction whose result and input differ in size");
         return TfStatus();
       case tensorflow::BROADCAST_COLLECTIVE:
         wanted->kind = collective::CollectiveKind::kBroadcast;
@@ -176,7 +176,7 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
       case tensorflow::GATHER_COLLECTIVE:
         wanted->kind = collective::CollectiveKind::kAllGather;
         wanted->counts.assign(ranks, in);
-        if (in * ranks != out) return absl::InvalidArgumentError("a gather whose result has not room for all");
+        if (in * ranks != out) return absl::InvalidArgumentError("a gather whose result has no room for all parts");
         return TfStatus();
       default:
         wanted->kind = collective::CollectiveKind::kAllToAll;

@@ -17,7 +17,7 @@ namespace {
 
 // "on 2 hosts"
 std::string WhereIs(const std::vector<int>& hosts) {
-  if (hosts.empty()) return "on hosts that not all of them name";
+  if (hosts.empty()) return "on hosts that some of them do not name";
   size_t count = std::set<int>(hosts.begin(), hosts.end()).size();
   return count == 1 ? "on one host" : absl::StrCat("on ", count, " hosts");
 }

@@ -36,7 +36,7 @@ struct CompressOptions {
 // Of the environment, for sessions whose config says nothing.
 void SetCompressByDefault(CompressOptions options);
 TfStatus ReadCompressOptions(const tensorflow::ConfigProto& config, CompressOptions* out);
-// InvalidArgument if a named table is no variable of this graph, or has no floats. Of the graph that a program has
+// InvalidArgument if a named table is not a variable of this graph, or has no floats. Of the graph that a program has
 // made, not of a step's.
 TfStatus CheckTables(const CompressOptions& options, const tensorflow::GraphDef& graph);
 

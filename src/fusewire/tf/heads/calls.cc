@@ -191,7 +191,7 @@ Status DecodeWhereabouts(ConstBytes in, std::vector<Whereabout>* known) {
     one.address = address.ToString();
     Result<transport::Address> parsed = transport::Address::Parse(one.address);
     if (!parsed.ok() || parsed.value().port == 0)
-      return Status::Invalid("the place of a task is no address of the form host:port");
+      return Status::Invalid("the place of a task is not an address of the form host:port");
     known->push_back(std::move(one));
   }
   return reader.ok() && reader.done() ? Status::Ok() : Status::Invalid("the places of tasks are cut off");

@@ -29,7 +29,7 @@ Status Unwrap(ConstBytes in, const char (&word)[N], const char* what, uint8_t ve
   }
   const ConstBytes checked = in.Sub(0, in.size - kCrcBytes);
   if (wire::Crc32c(checked) != wire::Load<uint32_t>(in.From(checked.size).data))
-    return Status::Corrupt(std::string(what) + " with another checksum than it says");
+    return Status::Corrupt(std::string(what) + " whose checksum does not match its content");
   *content = checked.From(bytes + 1);
   return Status::Ok();
 }
@@ -98,14 +98,15 @@ Status DecodeStateFrame(ConstBytes in, StateFrame* frame) {
   frame->crc = wire::Load<uint32_t>(in.data + 5);
   if (kind < static_cast<uint8_t>(StateFrameKind::kTitle) || kind > static_cast<uint8_t>(StateFrameKind::kRows))
     return Status::Corrupt("a data file has a frame of no known kind");
-  if (frame->bytes > kStateContentBytesMax) return Status::Corrupt("a data file has a frame larger than any");
+  if (frame->bytes > kStateContentBytesMax) return Status::Corrupt("a data file has a frame that is too large");
   frame->kind = static_cast<StateFrameKind>(kind);
   return Status::Ok();
 }
 
 Status CheckStateFrame(ConstBytes in, const StateFrame& frame, ConstBytes content, uint32_t* crc) {
   *crc = CrcOf(in, content, *crc);
-  return *crc == frame.crc ? Status::Ok() : Status::Corrupt("a frame of a data file has another checksum than it says");
+  return *crc == frame.crc ? Status::Ok()
+                           : Status::Corrupt("the checksum of a frame of a data file does not match its content");
 }
 
 std::string EncodeTitle(const std::string& task, uint64_t generation) {
@@ -133,12 +134,12 @@ Status DecodeHoldingHead(ConstBytes in, HoldingHead* head) {
   for (ConstBytes* text : {&head->device, &head->container, &head->name, &head->node}) *text = reader.Text();
   const uint64_t tensors = reader.Varint();
   if (!reader.ok() || tensors == 0 || tensors > kHoldingTensorsMax)
-    return Status::Corrupt("a variable of a data file has no sane head");
+    return Status::Corrupt("a variable of a data file has an invalid head");
   for (uint64_t i = 0; i < tensors; ++i) {
     HeldTensor tensor;
     const uint64_t type = reader.Varint(), dims = reader.Varint();
     if (!reader.ok() || type > UINT32_MAX || dims > kHoldingDimsMax)
-      return Status::Corrupt("a variable of a data file has a tensor of no sane shape");
+      return Status::Corrupt("a variable of a data file has a tensor of an invalid shape");
     tensor.type = static_cast<uint32_t>(type);
     for (uint64_t dim = 0; dim < dims; ++dim) tensor.shape.push_back(reader.Varint());
     tensor.bytes = reader.Varint();

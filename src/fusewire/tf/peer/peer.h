@@ -33,7 +33,7 @@ class PortWords : public DataPort {
   void Answer(tensorflow::LoggingResponse* response) const;
   // False: the task is without the plug-in.
   bool Read(const tensorflow::LoggingResponse& response);
-  // The data port is there. False: that is no address.
+  // The data port is there. False: that is not an address.
   bool PointTo(const Whereabout& place);
 };
 

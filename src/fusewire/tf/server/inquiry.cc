@@ -82,12 +82,12 @@ void Inquiries::Answer(const tensorflow::LoggingRequest& request, tensorflow::Lo
   absl::string_view task = text;
   if (text == "about") return answer(About());
   if (absl::ConsumePrefix(&task, "measure ")) return MeasureWayTo(std::string(task), std::move(answer));
-  if (absl::ConsumePrefix(&task, "order ")) return Obey(task, std::move(answer));
+  if (absl::ConsumePrefix(&task, "order ")) return CarryOut(task, std::move(answer));
   answer(ErrorJson(absl::StrCat("an inquiry that Fusewire ", observe::Version(),
                                 " does not know: its doctor is of another version")));
 }
 
-void Inquiries::Obey(absl::string_view text, std::function<void(std::string)> answer) {
+void Inquiries::CarryOut(absl::string_view text, std::function<void(std::string)> answer) {
   if (options_.order == nullptr) {
     return answer(ErrorJson(
         "it takes no orders, as it keeps no snapshots; next: start it with FUSEWIRE_SNAPSHOTS, or by `fusewire run "
@@ -110,7 +110,7 @@ void Inquiries::Obey(absl::string_view text, std::function<void(std::string)> an
     refusal = access_.Check(request, {observe::PlaceOf(request.host), {}},
                             static_cast<int64_t>(tensorflow::Env::Default()->NowMicros() / 1000));
   }
-  if (refusal.status != 0) return answer(ErrorJson(absl::StrCat("it does not obey: ", refusal.reason)));
+  if (refusal.status != 0) return answer(ErrorJson(absl::StrCat("it refuses this order: ", refusal.reason)));
   tensorflow::Env::Default()->SchedClosure([this, words = request.target, answer = std::move(answer)] {
     std::string done;
     const TfStatus status = options_.order(words, &done);
@@ -210,7 +210,7 @@ class Measurement final : public rpc::Call {
   }
 
   static Status OtherSize() {
-    return {Code::kCorrupt, "it answers with another number of bytes than it was asked for"};
+    return {Code::kCorrupt, "its answer does not have the number of bytes that it was asked for"};
   }
 
   void OnDone(Status status) override {

@@ -132,7 +132,7 @@ rpc::Method HandOverMethod(Departures* departures) {
 }
 
 rpc::Method TakeTaskMethod(const tensorflow::ServerDef& def, TakeHere take, std::function<size_t()> tasks) {
-  auto obey = [def, take = std::move(take), tasks = std::move(tasks)](const TakeTask& asked, TakenTask* answer) {
+  auto carry_out = [def, take = std::move(take), tasks = std::move(tasks)](const TakeTask& asked, TakenTask* answer) {
     if (!asked.task.empty()) {
       Result<std::vector<int>> index = ReadTasks(asked.task, def, "the task");
       if (!index.ok() || index.value().size() != 1)
@@ -145,15 +145,15 @@ rpc::Method TakeTaskMethod(const tensorflow::ServerDef& def, TakeHere take, std:
     return TfStatus();
   };
   return {kTakeTask, "TakeTask",
-          [obey](const rpc::Request& request, rpc::Reply reply) {
+          [carry_out](const rpc::Request& request, rpc::Reply reply) {
             GlobalCounters().Add(&Counters::calls_in);
             TakeTask asked;
             Status read = DecodeTakeTask(request.head, &asked);
             if (!read.ok()) return reply.Send(std::move(read));
             auto kept = std::make_shared<rpc::Reply>(std::move(reply));  // as above
-            tensorflow::Env::Default()->SchedClosure([obey, asked, kept] {
+            tensorflow::Env::Default()->SchedClosure([carry_out, asked, kept] {
               TakenTask answer;
-              const TfStatus status = obey(asked, &answer);
+              const TfStatus status = carry_out(asked, &answer);
               std::string head;
               AppendTfStatus(status, &head);
               if (status.ok()) AppendTakenTask(answer, &head);
@@ -249,9 +249,9 @@ void Await(int end, int64_t limit_ns, const std::function<TfStatus()>& drain) {
     std::fflush(nullptr);
     if (term_before.sa_handler == SIG_DFL) _exit(0);  // not by exit: TensorFlow's threads still run
   } else {
-    FUSEWIRE_LOG(kWarn, "this process was told to end, and still has tasks: %s; see: fusewire explain elastic#moving",
-                 drained.has_value() ? drained->ToString().c_str()
-                                     : "they could not be moved in the time of FUSEWIRE_DRAIN");
+    FUSEWIRE_LOG(
+        kWarn, "this process was told to end, and still has tasks: %s; see: fusewire explain elastic#moving",
+        drained.has_value() ? drained->ToString().c_str() : "they could not be moved in the time of FUSEWIRE_DRAIN");
   }
   kill(getpid(), SIGTERM);
 }
@@ -342,7 +342,7 @@ Result<std::vector<int>> ReadTasks(const std::string& text, const tensorflow::Se
     absl::string_view job;
     int index = 0;
     if (!ParseTask(word, &job, &index))
-      return WrongTask(what, text, ShownWords(word) + " is no task",
+      return WrongTask(what, text, ShownWords(word) + " is not a task",
                        "write JOB:INDEX,JOB:INDEX, for example ps:0,ps:2");
     if (job != def.job_name()) {
       return WrongTask(what, text,
@@ -363,20 +363,20 @@ Result<std::vector<int>> ReadTasks(const std::string& text, const tensorflow::Se
   return tasks;
 }
 
-TfStatus Obey(const std::string& words, const tensorflow::ServerDef& def, const Obedience& obedience,
-              std::string* done) {
+TfStatus CarryOut(const std::string& words, const tensorflow::ServerDef& def, const OrderHandlers& handlers,
+                  std::string* done) {
   const std::vector<std::string> parts = absl::StrSplit(words, ' ');
   const bool adopts = parts.size() == 2 && parts[0] == "adopt", moves = parts.size() == 3 && parts[0] == "move";
   const bool drains = parts.size() == 2 && parts[0] == "drain";
   if (!adopts && !moves && !drains)
-    return Refused(words,
-                   "it is no order; next: write adopt JOB:INDEX, move JOB:INDEX MILLISECONDS or drain MILLISECONDS");
+    return Refused(
+        words, "it is not an order; next: write adopt JOB:INDEX, move JOB:INDEX MILLISECONDS or drain MILLISECONDS");
   int pause_ms = 0;
   if (!adopts && (!absl::SimpleAtoi(parts.back(), &pause_ms) || pause_ms < 0))
     return Refused(words, "it does not end with the milliseconds for which steps may stand still");
-  TfStatus obeyed;
+  TfStatus status;
   if (drains) {
-    obeyed = obedience.drain(pause_ms, done);
+    status = handlers.drain(pause_ms, done);
   } else {
     Result<std::vector<int>> index = ReadTasks(parts[1], def, "the task");
     if (!index.ok()) return Refused(words, index.status().cause());
@@ -384,10 +384,10 @@ TfStatus Obey(const std::string& words, const tensorflow::ServerDef& def, const 
     const int task = index.value().empty() ? def.task_index() : index.value()[0];
     if (index.value().size() > 1 || parts[1].empty() || (adopts && index.value().empty()))
       return Refused(words, "this process is to take over one task that is not its own");
-    obeyed = adopts ? obedience.adopt(task, done) : obedience.move(task, pause_ms, done);
+    status = adopts ? handlers.adopt(task, done) : handlers.move(task, pause_ms, done);
   }
-  if (obeyed.ok()) return obeyed;
-  return TfStatus(obeyed.code(), absl::StrCat(ShownWords(words), " is not done: ", obeyed.message(), kSeeOrders));
+  if (status.ok()) return status;
+  return TfStatus(status.code(), absl::StrCat(ShownWords(words), " is not done: ", status.message(), kSeeOrders));
 }
 
 }  // namespace fusewire::tf

@@ -70,12 +70,12 @@ Result<std::vector<int>> ReadTasks(const std::string& text, const tensorflow::Se
                                    const char* what = "FUSEWIRE_TASKS");
 
 // Each says in `done` what it has done.
-struct Obedience {
+struct OrderHandlers {
   std::function<TfStatus(int index, std::string* done)> adopt;
   std::function<TfStatus(int index, int64_t pause_ms_max, std::string* done)> move;
   std::function<TfStatus(int64_t pause_ms_max, std::string* done)> drain;
 };
-TfStatus Obey(const std::string& words, const tensorflow::ServerDef& def, const Obedience& obedience,
-              std::string* done);
+TfStatus CarryOut(const std::string& words, const tensorflow::ServerDef& def, const OrderHandlers& handlers,
+                  std::string* done);
 
 }  // namespace fusewire::tf

@@ -106,7 +106,7 @@ ListUse ReadListUse() {
   return ListUse::kMeasured;
 }
 
-// A word that is no place: loopback, as without it. Refused: no port.
+// A word that does not name a place: loopback, as without it. Refused: no port.
 observe::Place ReadStatusPlace(const std::string& secret) {
   const Result<observe::Place> read = observe::ReadPlace(ReadText("FUSEWIRE_STATUS"), secret);
   if (read.ok()) return read.value();
@@ -121,7 +121,7 @@ constexpr size_t kSecretFileBytesMax = 4096;
 
 // Of an open file: its name may stand for another one by now.
 Status CheckOwner(const struct stat& file) {
-  if (!S_ISREG(file.st_mode)) return Status::Refused("it is no file").Next("name a file with the secret");
+  if (!S_ISREG(file.st_mode)) return Status::Refused("it is not a file").Next("name a file with the secret");
   if (file.st_uid != 0 && file.st_uid != geteuid())
     return Status::Refused("it belongs to another user").Next("make it this user's, or root's");
   if ((file.st_mode & (S_IWGRP | S_IWOTH)) != 0) return Status::Refused("others can write it").Next("chmod 400");

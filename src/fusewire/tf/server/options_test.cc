@@ -269,7 +269,7 @@ TEST_F(SecretFile, IsRefusedUnlessItIsALineOfText) {
   EXPECT_THAT(Refused(), HasSubstr("more than 4096 bytes"));
   unlink(path_.c_str());
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
-  EXPECT_THAT(Refused(), HasSubstr("it is no file"));
+  EXPECT_THAT(Refused(), HasSubstr("it is not a file"));
 }
 
 }  // namespace

@@ -61,8 +61,8 @@ void Succession::Yield(uint64_t epoch, std::function<std::vector<Ways>()> siblin
   scout.found = [known = known_, task = task_] {
     Whereabout found;
     if (!known->Find(task, &found)) return;
-    FUSEWIRE_LOG(kWarn, "%s: another process serves it, at %s, epoch %llu; who asks here is told", task.c_str(),
-                 found.address.c_str(), static_cast<unsigned long long>(found.epoch));
+    FUSEWIRE_LOG(kWarn, "%s: another process serves it, at %s, epoch %llu; tasks that ask here are told so",
+                 task.c_str(), found.address.c_str(), static_cast<unsigned long long>(found.epoch));
   };
   auto begun = std::make_shared<Scout>(std::move(scout));
   {

@@ -69,8 +69,8 @@ TfStatus FindTask(const ClusterPtr& cluster, Directory& directory, const std::st
 std::vector<Ways> FindSiblings(const ClusterPtr& cluster, Directory& directory, const std::string& target);
 
 // Under TLS: TensorFlow's gRPC clients of eager contexts, which send no tensor. CopyEagerTensorsOverTheDataPort has
-// made TensorFlow copy tensors by _Send and _Recv. Whatever still has one in its message, or would get one in the
-// answer, is refused. What a message may have are programs (with their constants), and handles of variables.
+// made TensorFlow copy tensors by _Send and _Recv. A call that still has one in its message, or would get one in the
+// answer, is refused. A message may have programs (with their constants) and handles of variables.
 // Home: any thread. Owns: the gRPC clients. Fails: a refused call, with the reason; any other, as gRPC's.
 class EagerClients final : public tensorflow::eager::EagerClientCache {
  public:

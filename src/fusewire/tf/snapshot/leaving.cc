@@ -61,7 +61,7 @@ TfStatus Leaving::GiveLast(bool* has_moved) {
     // Neither serves until the folder says who has it.
     uint64_t suppressed = 0;
     if (!*has_moved && warnings_.Allow(Clock::Real()->NowNs(), &suppressed))
-      FUSEWIRE_LOG(kWarn, "%s: it stands still, as it can't find out whether it has moved: %s",
+      FUSEWIRE_LOG(kWarn, "%s: it runs no steps, because it can't find out whether it has moved: %s",
                    ownership->own().task.c_str(), claimed.ToString().c_str());
     if (!*has_moved && !wait()) return absl::CancelledError("it ends");
   }

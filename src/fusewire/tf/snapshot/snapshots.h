@@ -61,8 +61,8 @@ class Snapshots {
   // Of the restored snapshot.
   const std::vector<KeptClient>& clients() const { return clients_; }
 
-  // Any thread. The task will run this graph: what it holds is in the next snapshot. `is_marked`: who runs it marks in
-  // the inventory what it has written.
+  // Any thread. The task will run this graph: its variables and tables are in the next snapshot. `is_marked`: each run
+  // marks in the inventory what it has written.
   void Learn(const tensorflow::GraphDef& graph, bool is_marked);
   Inventory& inventory() { return inventory_; }
   // Any thread. It holds what can't be kept: its snapshots end.

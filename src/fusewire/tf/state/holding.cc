@@ -187,7 +187,7 @@ class LiveReader : public HoldingReader {
   Tensor* tensor_;
   const bool* const is_initialized_;
   Layout layout_;
-  std::string text_;  // all of it, if it is no plain numbers
+  std::string text_;  // all of it, if it is not plain numbers
 };
 
 class VariableReader final : public LiveReader {

@@ -97,7 +97,7 @@ class LoneKernel {
   tensorflow::TensorValue reference_;
 };
 
-// Puts it there, with these tensors, as its reader had them; instead of what is there, if it is no table.
+// Puts it there, with these tensors, as its reader had them; instead of what is there, if it is not a table.
 TfStatus RestoreHolding(tensorflow::Device* device, const Holding& holding, std::vector<tensorflow::Tensor> tensors);
 
 }  // namespace fusewire::tf

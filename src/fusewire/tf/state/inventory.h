@@ -19,9 +19,10 @@
 
 namespace fusewire::tf {
 
-// What of one holding has been written since it was copied: rows, one bit each, or the whole. Who writes marks it
-// afterwards, and who copies takes the marks before: a write that a copy has missed is in the next one.
-// Home: any thread; Take and SetRows: one. Owns: the bits. Fails: never; what is not known to be a row is the whole.
+// The part of one holding that was written since it was copied: rows, one bit each, or the whole. A writer marks it
+// afterwards, and a copy takes the marks before it begins: a write that one copy has missed is in the next one.
+// Home: any thread; Take and SetRows: one. Owns: the bits. Fails: never; a write that is not known to be of rows is one
+// of the whole.
 class WriteMarks {
  public:
   void Whole() { is_whole_.store(true, std::memory_order_release); }

@@ -21,7 +21,7 @@ constexpr uint32_t kKindBytes = 1, kKindLoan = 2, kKindSkip = 3;
 constexpr size_t kHeaderBytes = 8, kLoanBytes = 16;
 // A record of bytes is no longer than this: the reader need not wait for the rest of a long write.
 constexpr size_t kRecordBytesMax = 8 * 1024;
-static_assert(kRecordBytesMax < kCopyBytesMax, "what is put into the ring is no large copy");
+static_assert(kRecordBytesMax < kCopyBytesMax, "what is put into the ring is not a large copy");
 // A larger piece begins at a cache line, after a lead: copies of whole lines take less time.
 constexpr size_t kAlignedBytesMin = 512;
 constexpr uint32_t kLine = 64, kKindBits = 8;
@@ -312,8 +312,8 @@ bool RingReader::Release() {
   if (released_ == taken_ && !loan_ended_) return false;
   released_ = taken_;
   segment_.own().taken.store(taken_, std::memory_order_release);
-  // The writer waits for the last of them: ringing for each would wake it in vain. But a writer that sleeps takes time
-  // to wake, so it is better called early.
+  // The writer waits for the last of them: ringing for each would wake it for nothing. But a writer that sleeps takes
+  // time to wake, so it is better called early.
   if (std::exchange(loan_ended_, false)) {
     const uint64_t lent = segment_.peer().loans.load(std::memory_order_relaxed);
     if (loans_read_ >= lent || lent - loans_read_ == kLoansWhileWaking) return true;

@@ -55,7 +55,7 @@ class Grouper {
 
   TfStatus Make(Grouping* out) {
     TF_RETURN_IF_ERROR(FindFrames());
-    if (!Order()) return absl::UnimplementedError("its loops stand in a circle");
+    if (!Order()) return absl::UnimplementedError("its loops depend on each other in a circle");
     Classify();
     // A node that has to be left out may be an input of others, which then have to be left out, too.
     do {

@@ -120,7 +120,7 @@ TfStatus PartEnds::Read(const tensorflow::Graph& graph, int nodes) {
   for (const auto& keep : keeps) keeps_.push_back(keep.second);
   bool are_last = (takes.empty() || takes.begin()->first == static_cast<int>(given())) &&
                   (keeps.empty() || keeps.begin()->first == static_cast<int>(returned()));
-  return are_last ? TfStatus() : absl::InvalidArgumentError("the ends of a part are in disorder");
+  return are_last ? TfStatus() : absl::InvalidArgumentError("the ends of a part are not numbered in order");
 }
 
 Part::Part(Owner owner) : owner_(std::move(owner)) {}

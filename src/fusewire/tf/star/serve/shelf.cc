@@ -103,7 +103,7 @@ TfStatus Shelf::MakeAhead(const std::string& piece) {
   tensorflow::RegisterGraphRequest request;
   const Status read = DecodePart(ConstBytes(piece), &name, &graph);
   if (!read.ok() || !request.ParseFromArray(graph.data, static_cast<int>(graph.size)))
-    return absl::DataLossError("a part that is no graph");
+    return absl::DataLossError("a part that is not a graph");
   const std::string fingerprint = name.ToString();
   Part::Owner owner;
   owner.env = env_;

@@ -314,7 +314,7 @@ TfStatus StepStore::Load(const std::string& values) {
     tensorflow::TensorProto proto;
     KeptValue value{one.number, one.takers, {}};
     if (!proto.ParseFromArray(one.tensor.data, static_cast<int>(one.tensor.size)) || !value.tensor.FromProto(proto))
-      return absl::DataLossError("a value of a step is no tensor");
+      return absl::DataLossError("a value of a step is not a tensor");
     Keep(one.step, one.session.ToString(), {std::move(value)});
   }
   return TfStatus();
