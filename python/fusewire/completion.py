@@ -14,7 +14,7 @@ bash:  echo 'source <(fusewire completion bash)' >> ~/.bashrc
 zsh:   echo 'source <(fusewire completion zsh)' >> ~/.zshrc     after compinit
 fish:  fusewire completion fish > ~/.config/fish/completions/fusewire.fish
 """
-# Behind the first word that is no option, `fusewire run` has the program's own words: only files are completed there.
+# After the first word that is not an option, `fusewire run` has the program's words: only files are completed there.
 BASH = """\
 _fusewire() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]} at

@@ -94,7 +94,7 @@ def part_of(text: str, anchor: str) -> str:
 
 
 def _without_fences(text: str) -> str:
-    """The same length, without the lines of programs, in which # is no heading."""
+    """The same length, without the lines of programs, in which # does not begin a heading."""
     return re.sub(r"^```.*?^```", lambda found: " " * len(found[0]), text, flags=re.MULTILINE | re.DOTALL)
 
 

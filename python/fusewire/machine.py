@@ -109,7 +109,7 @@ def clock_identity() -> str:
 
 
 def pid_identity() -> str:
-    """Equal for processes that have the same numbers of processes."""
+    """Equal for processes in one PID namespace."""
     return _since_boot("pid")
 
 

@@ -33,13 +33,13 @@ PROCESS_HELP = "a task that it serves, ps:0, or the HOST:PORT of its gRPC port"
 
 def task(text: str) -> str:
     if not TASK.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no task: write it as ps:3")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a task: write it as ps:3")
     return text
 
 
 def process(text: str) -> str:
     if not TASK.fullmatch(text) and machine.host_and_port(text) is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no process: write a task of it, ps:0, or its HOST:PORT")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a process: write a task of it, ps:0, or its HOST:PORT")
     return text
 
 

@@ -67,7 +67,7 @@ def _read(path: str) -> str:
 
 def _why_not(about: os.stat_result) -> str:
     if not stat.S_ISREG(about.st_mode):
-        return "it is no file. Fix: name a file with the secret"
+        return "it is not a file. Fix: name a file with the secret"
     if about.st_uid not in (0, os.geteuid()):
         return "it belongs to another user. Fix: make it this user's, or root's"
     if about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

@@ -372,7 +372,7 @@ def hosts_several(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def drain_s(environment: Mapping[str, str]) -> float:
-    """How long a process with parameter servers may take to end after SIGTERM; what is no number counts as 0."""
+    """How long a process with parameter servers may take to end after SIGTERM; what is not a number counts as 0."""
     try:
         return max(0.0, float(environment.get(DRAIN) or 0))
     except ValueError:

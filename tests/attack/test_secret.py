@@ -94,10 +94,10 @@ def test_what_is_no_line_of_text_is_refused(file, text):
 def test_what_is_no_file_is_refused(file, tmp_path):
     with pytest.raises(ValueError, match="No such file"):
         read(tmp_path / "none")
-    with pytest.raises(ValueError, match="it is no file"):
+    with pytest.raises(ValueError, match="it is not a file"):
         read(tmp_path)
     os.mkfifo(tmp_path / "pipe", 0o600)
-    with pytest.raises(ValueError, match="it is no file"):  # at once: nobody writes
+    with pytest.raises(ValueError, match="it is not a file"):  # at once: nobody writes
         read(tmp_path / "pipe")
     with pytest.raises(ValueError, match="more than 4096 bytes"):
         read(file("x" * 5000))

@@ -52,7 +52,7 @@ std::string WithBody(FrameHeader header, uint64_t body_bytes, const std::string&
 }
 
 // Changes one byte of what has a right check.
-std::string Bent(std::string frame, size_t at, uint8_t to) {
+std::string Mutated(std::string frame, size_t at, uint8_t to) {
   frame[at] = static_cast<char>(to);
   return frame;
 }
@@ -80,12 +80,12 @@ TEST_F(Liars, AClientThatBreaksTheLawLosesItsConnection) {
   std::string huge_meta(wire::kHeaderBytes, '\0');
   wire::EncodeHeader(CallHeader(0), ConstBytes(), Bytes(huge_meta.data(), huge_meta.size()));
   const std::vector<Lie> lies = {
-      {"another magic", Bent(good, 0, 0x11), "magic"},
-      {"an unknown kind", Bent(good, 2, 99), "kind"},
-      {"a flag", Bent(good, 3, 1), "flags"},
-      {"a wrong check", Bent(good, 20, static_cast<uint8_t>(good[20] ^ 1)), "check"},
-      {"a bent head", Bent(good, 41, 'X'), "check"},
-      {"meta over the limit", Bent(huge_meta, 15, 0x7f), "meta_bytes"},
+      {"another magic", Mutated(good, 0, 0x11), "magic"},
+      {"an unknown kind", Mutated(good, 2, 99), "kind"},
+      {"a flag", Mutated(good, 3, 1), "flags"},
+      {"a wrong check", Mutated(good, 20, static_cast<uint8_t>(good[20] ^ 1)), "check"},
+      {"a changed head", Mutated(good, 41, 'X'), "check"},
+      {"meta over the limit", Mutated(huge_meta, 15, 0x7f), "meta_bytes"},
       {"a body over the limit", WithBody(CallHeader(0), uint64_t{1} << 50), "body_bytes"},
       {"a body beyond the credit", WithBody(CallHeader(0), uint64_t{1} << 30), "credit"},
       {"a frame that was lost", Frame(CallHeader(1)), "was due"},
@@ -176,7 +176,7 @@ TEST_F(Liars, AServerThatBreaksTheLaw) {
       {"an error with a body", [&](uint64_t call) { return WithBody(reply(call, 2), 3, "abc"); }, Code::kCorrupt},
       {"a call", [&](uint64_t call) { return Frame(Header(FrameKind::kCall, 0, call)); }, Code::kCorrupt},
       {"out of order", [&](uint64_t call) { return Frame(reply(call, 0, 3)); }, Code::kCorrupt},
-      {"a wrong check", [&](uint64_t call) { return Bent(Frame(reply(call), "head"), 42, 'X'); }, Code::kCorrupt},
+      {"a wrong check", [&](uint64_t call) { return Mutated(Frame(reply(call), "head"), 42, 'X'); }, Code::kCorrupt},
       {"far too long", [&](uint64_t call) { return WithBody(reply(call), uint64_t{1} << 60); }, Code::kCorrupt},
       {"beyond its credit", [&](uint64_t call) { return WithBody(reply(call), uint64_t{1} << 35); }, Code::kCorrupt},
       {"another protocol", [&](uint64_t) { return std::string("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n    "); },

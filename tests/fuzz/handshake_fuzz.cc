@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // input := how:u8 rest
-//   how: bit 0: the role; bit 1: there is a secret; bit 2: two honest sides talk, and somebody between them bends
-//   bytes,
+//   how: bit 0: the role; bit 1: there is a secret; bit 2: two honest sides talk, and bytes are changed on the way,
 //        rest := (greeting:u8 at:u16 by:u8)[...]; else `rest` is what one side hears, in pieces of how >> 3 bytes.
 #include <algorithm>
 #include <cstddef>
@@ -82,7 +81,7 @@ void HearStranger(uint8_t how, ConstBytes words) {
   FUSEWIRE_CHECK(wire::CheckHello(whole.handshake.peer()).ok());
 }
 
-void Bend(std::string* said, uint8_t greeting, ConstBytes changes) {
+void Mutate(std::string* said, uint8_t greeting, ConstBytes changes) {
   for (; changes.size >= 4; changes = changes.From(4)) {
     if (changes.data[0] % 4 != greeting || said->empty()) continue;
     size_t at = (changes.data[1] | static_cast<size_t>(changes.data[2]) << 8U) % said->size();
@@ -90,7 +89,7 @@ void Bend(std::string* said, uint8_t greeting, ConstBytes changes) {
   }
 }
 
-void BendBetween(uint8_t how, ConstBytes changes) {
+void MutateBetween(uint8_t how, ConstBytes changes) {
   bool secret = (how & 2) != 0;
   Side dialer(Role::kDialer, secret), acceptor(Role::kAcceptor, secret);
   bool changed = false;
@@ -98,7 +97,7 @@ void BendBetween(uint8_t how, ConstBytes changes) {
     Side& from = greeting % 2 == 1 ? acceptor : dialer;
     Side& to = greeting % 2 == 1 ? dialer : acceptor;
     std::string said = from.Say(), heard = said;
-    Bend(&heard, greeting, changes);
+    Mutate(&heard, greeting, changes);
     changed |= heard != said;
     to.Hear(heard);
   }
@@ -114,7 +113,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   fusewire::ConstBytes rest(data + 1, size - 1);
   if ((data[0] & 4) != 0) {
-    fusewire::pipe::BendBetween(data[0], rest);
+    fusewire::pipe::MutateBetween(data[0], rest);
   } else {
     fusewire::pipe::HearStranger(data[0], rest);
   }

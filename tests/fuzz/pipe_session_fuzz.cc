@@ -1,10 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // input := how:u8 op[...]      op := what:u8 [argument:u8]
 //   how: bit 0: a secret; bits 1-2 the client's chunk; bits 3-4 the server's window; bit 5: a small budget.
-// Two pipes on one connection in memory. The ops send, deliver, consume, cancel, close, let time pass, and bend, drop
+// Two pipes on one connection in memory. The ops send, deliver, consume, cancel, close, let time pass, and mutate, drop
 // or double bytes on their way from the client to the server. Whatever they do: each Done comes once, OnClosed once at
 // the most, memory stays within the limits, no head arrives that was not sent, in the order in which it was sent, and
-// no body either unless somebody bent something. If nobody did, everything arrives.
+// no body either unless somebody mutated something. If nobody did, everything arrives.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -182,8 +182,8 @@ class Party final : public Receiver {
   }
 
   // Bytes that were altered on their way.
-  void SetBent() { bent_ = true; }
-  bool bent() const { return bent_; }
+  void SetBent() { mutated_ = true; }
+  bool mutated() const { return mutated_; }
   bool opened() const { return opened_ > 0; }
   int closed() const { return closed_; }
   // It ended because nobody let the two hear each other, or hear each other out, for too long.
@@ -228,7 +228,7 @@ class Party final : public Receiver {
       places_.erase(place);
     }
     bool discarded = header.call % 5 == 1;
-    peer_->OnArrived(header, wire::HeadOf(header, meta), bent_ || discarded ? nullptr : &body);
+    peer_->OnArrived(header, wire::HeadOf(header, meta), mutated_ || discarded ? nullptr : &body);
     return Status::Ok();
   }
   void OnCancel(uint64_t) override { FUSEWIRE_CHECK(closed_ == 0); }
@@ -236,7 +236,7 @@ class Party final : public Receiver {
     FUSEWIRE_CHECK(closed_++ == 0);
     FUSEWIRE_CHECK(!status.ok());
     FUSEWIRE_CHECK(!status.peer().empty());
-    for (const char* words : {"silent", "no greeting", "neither uses nor gives back", "does not come to its end"}) {
+    for (const char* words : {"silent", "no greeting", "neither uses nor gives back", "is never complete"}) {
       is_silence_ |= status.cause().find(words) != std::string::npos;
     }
     places_.clear();
@@ -268,7 +268,7 @@ class Party final : public Receiver {
   PipeContext context_;
   End* const end_;
   Party* peer_ = nullptr;
-  bool bent_ = false;
+  bool mutated_ = false;
   std::deque<Sent> sent_;  // by call
   size_t next_in_order_ = 0, next_express_ = 0;
   std::deque<wire::FrameHeader> held_;
@@ -372,16 +372,16 @@ class Session {
       case 7: return client_->Consume(argument);
       case 8: return client_->Cancel(argument);
       case 9: return TheClock()->Advance(argument * 2 * kMillisecondNs);
-      case 10: return Bend([&] { line[at + argument % (line.size() - at)] ^= static_cast<char>(1 << argument % 8); });
-      case 11: return Bend([&] { line.erase(at, std::min(bytes % 100 + 1, line.size() - at)); });
-      case 12: return Bend([&] { line.insert(at, line.substr(at, bytes % 100 + 1)); });
+      case 10: return Mutate([&] { line[at + argument % (line.size() - at)] ^= static_cast<char>(1 << argument % 8); });
+      case 11: return Mutate([&] { line.erase(at, std::min(bytes % 100 + 1, line.size() - at)); });
+      case 12: return Mutate([&] { line.insert(at, line.substr(at, bytes % 100 + 1)); });
       case 13: return Disturb([&] { client_->pipe().Close(Status::Cancelled("enough")); });
       case 14: return Disturb([&] { server_->pipe().Close(Status::Unavailable("shutting down")); });
       default: return Disturb([&] { client_->end().Close(Status::Unavailable("reset").Peer("ps:5555")); });
     }
   }
   template <class How>
-  void Bend(How how) {
+  void Mutate(How how) {
     if (client_->end().unread() == 0 || client_->end().unread() > kLineBytesMax) return;
     server_->SetBent();
     Disturb(how);

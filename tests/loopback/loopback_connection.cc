@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/transport/reading.h"
 
 namespace fusewire::transport {
 namespace {

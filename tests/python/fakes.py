@@ -71,19 +71,19 @@ class Process:
             return json.dumps(told)
         shown, _, words = text.removeprefix("order ").partition(" ")
         if shown != self._proof(shown, self.addresses[name], words):
-            return json.dumps({"error": "it does not obey: the proof is wrong"})
+            return json.dumps({"error": "it refuses this order: the proof is wrong"})
         self.orders.append(words)
         try:
-            return json.dumps({"done": self._obey(*words.split())})
+            return json.dumps({"done": self._carry_out(*words.split())})
         except RefusedError as error:
             return json.dumps({"error": f'"{words}" is not done: {error}; see: fusewire explain elastic#orders'})
 
-    def _obey(self, verb: str, *rest: str) -> str:
+    def _carry_out(self, verb: str, *rest: str) -> str:
         if verb == "move":
             return self._moves(rest[0], self, int(rest[1]))
         if verb == "drain":
             return self._drains(self, int(rest[0]))
-        raise RefusedError("it is no order")
+        raise RefusedError("it is not an order")
 
     def _proof(self, shown: str, host: str, words: str) -> str:
         now_ms, nonce, _ = shown.split(":")
@@ -257,13 +257,13 @@ class FileProcess(Process):
         self.look_again()
         return super()._answer(name, text)
 
-    def _obey(self, verb: str, *rest: str) -> str:
+    def _carry_out(self, verb: str, *rest: str) -> str:
         if verb == "adopt":
             if self.files.owner(rest[0])[0]:
                 raise RefusedError("the server of it serves it")
             self._become_owner(rest[0])
             return f"{rest[0]} is served by the process of {self.name}, at 127.0.0.1:1, epoch 2"
-        return super()._obey(verb, *rest)
+        return super()._carry_out(verb, *rest)
 
     def _take(self, task: str, _: Process, limit_ms: int) -> str:
         if task in self.stays:

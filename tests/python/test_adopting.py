@@ -91,7 +91,7 @@ def test_what_is_not_to_be_done_is_said(training, fusewire_command):  # noqa: F8
         ("adopt ps:0", "not its own"),
         ("adopt ps:7", "the cluster has no"),
         ("adopt worker:0", "of another job"),
-        ("dance", "no order"),
+        ("dance", "not an order"),
     ):
         with pytest.raises(inquiry.OrderError, match=why):
             order(cluster, 0, words)
@@ -105,7 +105,7 @@ def test_what_is_not_to_be_done_is_said(training, fusewire_command):  # noqa: F8
         (words, "", "orders need the cluster's secret"),
         ([*words[:3], "ps:5", *words[4:]], SECRET, "has no task ps:5"),
         ([*words[:5], "127.0.0.1:1"], SECRET, "no task answers that knows where ps:0 is"),
-        (["adopt", "ps", *words[2:]], SECRET, "'ps' is no task"),
+        (["adopt", "ps", *words[2:]], SECRET, "'ps' is not a task"),
     ):
         done = fusewire_command(*given, FUSEWIRE_SECRET=secret)
         assert done.status != 0, given

@@ -146,7 +146,7 @@ def test_what_nobody_can_take_over_is_started_again(tmp_path):
     (tmp_path / "program.py").write_text(prologue + textwrap.dedent(RETURN), encoding="utf-8")
     words = ["run", "--ps", "4", "--ps-processes", "2", "--restarts", "2", "--snapshots", "snapshots"]
     words += ["--snapshot-every", "0.3", "--on-loss", "adopt", "--timeout", "120", "program.py"]
-    environment = clean_environment(TEST_PROTOCOL="star_server", FUSEWIRE_SECRET="")  # without one, nobody obeys
+    environment = clean_environment(TEST_PROTOCOL="star_server", FUSEWIRE_SECRET="")  # without one, no order is taken
     done = warm.run_command(words, tmp_path, environment, 150)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "it takes no orders, as its cluster has no secret" in done.stderr

@@ -113,8 +113,8 @@ def test_ways_to_name_memory():
         ([np.zeros(4), [3, 3]], "need 6 elements, but the array has 4"),
         ([np.zeros(4), ([2, 2], [2, 0])], "other places are not supported"),
         (np.zeros((4, 4)).T, "not contiguous"),
-        ("text", "no array of numbers|read-only"),
-        ({"a": 1}, "no array of numbers: pass a NumPy array"),
+        ("text", "not an array of numbers|read-only"),
+        ({"a": 1}, "not an array of numbers: pass a NumPy array"),
     ],
 )
 def test_memory_that_is_none_is_said(given, words):

@@ -164,5 +164,5 @@ def test_a_used_up_range_and_a_wrong_interface_are_named(run_python):
     assert "FUSEWIRE_PORTS is " in lines[0]
     assert "ss -ltnp" in lines[0]
     assert all("; see: fusewire explain errors#" in line for line in lines)
-    assert 'FUSEWIRE_BIND is "eth-none": eth-none is no interface of this machine' in lines[1]
+    assert 'FUSEWIRE_BIND is "eth-none": eth-none is not an interface of this machine' in lines[1]
     assert 'FUSEWIRE_ADVERTISE is "host:0": port 0 is not a port' in lines[2]

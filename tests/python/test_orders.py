@@ -81,8 +81,8 @@ def test_what_is_not_moved_is_said(cluster, command):
         (["ps:1", "--to", "ps:0"], "ps:1 keeps no snapshots, so it can't be moved", 1),
         (["ps:3", "--to", "ps:0"], "holds the FIFOQueueV2 q, which can't be copied; ", 1),
         (["ps:2", "--to", "ps:1", "--max-pause", "0.001"], "steps would stand still for 12 ms, and 1 ms", 1),
-        (["ps", "--to", "ps:0"], "'ps' is no task", 2),
-        (["ps:2", "--to", "ps"], "'ps' is no process", 2),
+        (["ps", "--to", "ps:0"], "'ps' is not a task", 2),
+        (["ps:2", "--to", "ps"], "'ps' is not a process", 2),
         (["ps:2", "--to", "ps:1", "--max-pause", "0"], "0 is not a duration", 2),
         (["ps:2", "--to", "ps:1", "--max-pause", "3601"], "is too long", 2),
     ):

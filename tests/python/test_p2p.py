@@ -48,7 +48,7 @@ def test_an_endpoint_listens_on_an_interface():
         assert a.address.startswith("127.0.0.1:")  # what its peers dial
     assert p2p.listening_address("lo") == p2p.listening_address("127.0.0.0/8") == "127.0.0.1"
     assert p2p.listening_address("*") == ""
-    with pytest.raises(p2p.Error, match="is no interface of this machine"):
+    with pytest.raises(p2p.Error, match="is not an interface of this machine"):
         p2p.listening_address("eth-none")
 
 

@@ -61,7 +61,7 @@ def test_a_task_of_another_cluster_is_named_with_the_difference():
     [
         ({"fusewire": "0.9"}, "FAIL", "another version: most tasks have Fusewire 1.0"),
         ({"data_port": 0, "protocol": "grpc"}, "warn", "no data port: everything goes over gRPC"),
-        ({"protocol": "star_server"}, "warn", "another protocol than most"),
+        ({"protocol": "star_server"}, "warn", "its protocol is not that of most tasks"),
         ({}, "ok", "grpc++, Fusewire 1.0, TensorFlow 2.15.1"),
     ],
 )

@@ -25,7 +25,7 @@ void Cluster::Strike(const Fault& fault) {
                      fault.both_ways ? "" : ", one way");
     run_.Disturb(fault.one, fault.other);
     if (fault.kind == FaultKind::kLies) {
-      run_.journal.Say("of each piece %.4f are bent, %.4f lost, %.4f doubled", fault.faults.corrupt_chance,
+      run_.journal.Say("of each piece %.4f are corrupted, %.4f lost, %.4f doubled", fault.faults.corrupt_chance,
                        fault.faults.drop_chance, fault.faults.duplicate_chance);
     }
     StrikeLinks(fault);

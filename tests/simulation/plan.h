@@ -103,7 +103,7 @@ struct Plan {
   std::vector<Question> questions;
   std::vector<Fault> faults;  // by time
   int64_t horizon_ns = 0;     // all starts and faults are before it
-  bool lies = false;          // payload may be bent: it has no checksum, that is the network's part
+  bool lies = false;          // payload may be corrupted: it has no checksum, that is the network's part
   bool tight = false;         // queues or call slots are so small that calls are refused
 };
 

@@ -145,7 +145,7 @@ class Task:
             task.ends.append(End(when, *self._machine.newest_snapshot(task)))
 
     def adopt(self, task: "Task") -> None:
-        """By an operator's order to its process. RuntimeError if it does not obey."""
+        """By an operator's order to its process. RuntimeError if it refuses."""
         words = ["-m", "fusewire", "adopt", f"ps:{task.index}", "--by", f"ps:{self.index}", "--cluster", self.address]
         words = [sys.executable, *words]
         done = subprocess.run(

@@ -29,7 +29,7 @@ class Buffer {
   // New memory, aligned for tensors (64 bytes), not zeroed. Empty if there is none; also for size 0.
   static Buffer TryAllocate(size_t size);
   // Memory for the segments of one body, each as TryAllocate makes it. Small ones share an allocation, which lives as
-  // long as one of them. False: there is none, and `out` is empty.
+  // long as one of them. False: no memory is left, and `out` is empty.
   static bool TryAllocateAll(const std::vector<size_t>& sizes, std::vector<Buffer>* out);
   // A copy of a small piece of memory; for tests, examples and heads.
   static Buffer CopyOf(ConstBytes from);

@@ -95,9 +95,9 @@ FUSEWIRE_C_API fusewire_op* fusewire_get_op(fusewire_endpoint* endpoint, fusewir
 FUSEWIRE_C_API fusewire_op* fusewire_await_op(fusewire_endpoint* endpoint, fusewire_signal* signal, uint64_t at_least);
 FUSEWIRE_C_API fusewire_op* fusewire_await_peer_op(fusewire_endpoint* endpoint, fusewire_peer* peer);
 FUSEWIRE_C_API void fusewire_op_post(fusewire_op* op, int64_t timeout_ns);
-// 1: it has ended. 0: it has not ended within limit_ns, and goes on; 0 only looks. A negative limit: until a signal
-// interrupts the waiting thread, or one that came just before may not have been noticed; handle signals, and wait
-// again.
+// 1: it has ended. 0: it has not ended within limit_ns, and goes on; 0 only looks. A negative limit: it waits until a
+// signal interrupts the thread; it also returns 0 from time to time, in case a signal came just before the wait. Handle
+// signals, and wait again.
 FUSEWIRE_C_API int fusewire_op_wait(fusewire_op* op, int64_t limit_ns);
 // The code of an operation that has ended.
 FUSEWIRE_C_API int fusewire_op_result(fusewire_op* op);

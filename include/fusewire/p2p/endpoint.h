@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// An Endpoint is one name in a cluster of peers that send to each other: what rpc's Client and Server are to questions,
-// in one.
+// An Endpoint is one name in a cluster of peers that send to each other. It is both ends in one, where rpc has a Client
+// and a Server.
 // Home: one reactor; all here may be called on any thread, what waits on any but a home.
 // Owns: its peers; its task, unless it was opened in one. Outlives its operations, regions and signals.
 // Fails: Start and Open say why; afterwards each operation on its own.
@@ -59,9 +59,9 @@ class Endpoint {
                                                 std::unique_ptr<reactor::Pool> pool,
                                                 std::unique_ptr<transport::Transport> transport);
   // In a task that has other services too, on one of its reactors: peers come by the task's listener, whether that
-  // opened before or opens later, and count into its budgets. Of `options`, the pool, the wire, tcp, protection and
-  // budgets say nothing here. The name may be another one than the task's. `task` outlives the endpoint; a task has one
-  // of them.
+  // opened before or opens later, and count into its budgets. The pool, the wire, tcp, protection and budgets of
+  // `options` are ignored. The name may be another one than the task's. `task` outlives the endpoint; a task has one of
+  // them.
   static Result<std::unique_ptr<Endpoint>> Open(task::Task& task, EndpointOptions options);
   // Closes.
   ~Endpoint();
@@ -75,8 +75,8 @@ class Endpoint {
   // Whether its wire may be memory that tasks of this host share.
   bool may_share() const;
 
-  // The peer of that name, which is dialled at `address` when there is something to do with it. Does not wait. Also
-  // for one that has come already; a new address counts from the next dialling on.
+  // The peer of that name, which is dialled at `address` once an operation needs it. Does not wait. It may have dialled
+  // us already; a new address is used from the next attempt on.
   Result<Peer*> Connect(const std::string& name, const transport::Address& address);
   // The peer of that name, which will dial us.
   Result<Peer*> Expect(const std::string& name);
@@ -93,8 +93,8 @@ class Endpoint {
   Status Await(Signal& signal, uint64_t at_least, int64_t timeout_ns = 0);
 
   reactor::Reactor& home();
-  // Not from a home. Ends every operation with kCancelled, says goodbye to all. What operations that have ended well
-  // had to send goes first, if its peers take it within goodbye_ns_max. May be repeated.
+  // Not from a home. Ends every operation with kCancelled, and says goodbye to all peers. Messages of operations that
+  // have already succeeded are sent first, if their peers take them within goodbye_ns_max. May be repeated.
   void Close();
 
   // For operations, regions and signals.

@@ -13,7 +13,7 @@
 
 namespace fusewire::pipe {
 
-// A peer that has heard a greeting can try secrets against it as fast as it computes: 16 letters are the least.
+// A peer that has received a greeting can test guesses of the secret as fast as it computes: it must have 16 letters.
 constexpr size_t kSecretBytesMin = 16;
 
 struct Options {
@@ -27,14 +27,14 @@ struct Options {
   uint64_t window_bytes = 256 * 1024;
   // The limit of all these windows together: they get smaller as it is used up, and when none is left, a connection is
   // refused. 0: the process's own budget for them, a sixteenth of the memory that it may use, for all its servers,
-  // nodes and endpoints together. Another number: a budget of this one's own.
+  // nodes and endpoints together. Another number: a budget for these pipes alone.
   uint64_t window_budget_bytes = 0;
-  // The bytes of messages beyond their windows that all pipes together may hold. 0: the process's own budget, a quarter
-  // of the memory that it may use for all of it. Another number: a budget of this one's own.
+  // The bytes of messages beyond their windows that all pipes together may hold. 0: the budget that the process shares,
+  // a quarter of the memory that it may use. Another number: a budget for these pipes alone.
   uint64_t receive_budget_bytes = 0;
-  // Not 0: peers that have more to send than their windows hold take turns, so that about as much arrives at once, or
-  // 8 times what the largest of them has under way if that is more. For servers of many peers: what arrives then stays
-  // in the caches until it is used. Holds for all that share the budget.
+  // Not 0: peers that have more to send than their windows hold take turns, so that about this much arrives at once, or
+  // 8 times what the largest of them has under way if that is more. For servers of many peers: bytes that arrive then
+  // stay in the caches until they are used. Holds for all that share the budget.
   uint64_t receive_at_once_bytes = 0;
   // Heads and small bodies that wait in our memory because a peer does not take them. Per pipe.
   uint64_t queued_bytes_max = 64 << 20;
@@ -44,8 +44,8 @@ struct Options {
   int64_t backoff_ns_min = 20 * kMillisecondNs;
   int64_t backoff_ns_max = 2 * kSecondNs;
   int64_t goodbye_ns_max = 1 * kSecondNs;  // how long the last words may take
-  // Connections that have not proved yet that they belong here; more: the oldest goes. A sixteenth of the process's
-  // descriptors if that is less, and 256 with TLS.
+  // The most connections that have not yet proved that they belong here; beyond it, the oldest is closed. A sixteenth
+  // of the process's descriptors if that is less, and 256 with TLS.
   int greetings_max = 1024;
   int connections_max = 65536;  // seven eighths of the descriptors if that is less
 };

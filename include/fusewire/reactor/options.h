@@ -31,8 +31,8 @@ struct PoolOptions {
   bool pin = false;
 };
 
-// Whether a handler of the operating system's signals (SIGINT) that runs on the thread that waits ends its wait, as a
-// deadline does: a language that runs its handlers later must have its turn.
+// Whether a signal (SIGINT) whose handler runs on the waiting thread ends the wait, as a deadline does: an interpreter
+// runs its own handlers only after the wait has returned.
 enum class Interrupts { kGoOn, kEndWait };
 
 }  // namespace fusewire::reactor

@@ -74,8 +74,8 @@ class Call : public Mail, public ListNode {
   void Cancel();
 
  protected:
-  // At home: the answer begins, is a success and has segments. Where shall its body land: Into what, or Discard? The
-  // memory stays valid until OnDone; nothing touches it after. Default: into new memory, reply_body.
+  // At home: an answer begins that is a success and has segments. Returns where its body is to land: Into memory, or
+  // Discard. The memory stays valid until OnDone; nothing touches it after. Default: into new memory, reply_body.
   virtual Result<pipe::Landing> Land(ConstBytes reply_head, const SegmentSizes& sizes);
   // The same for one part of a streamed reply: the memory stays valid until its OnPart, or OnDone. Default: into new
   // memory, which OnPart is given.

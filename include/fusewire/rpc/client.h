@@ -43,7 +43,8 @@ class Client {
   // idle reactor meanwhile. The call's own timeout bounds the wait. Inside any reactor's callback it does not wait:
   // OnDone comes at once, with kInvalid.
   void StartAndWait(Call* call, reactor::Completion* answered);
-  // Any thread but a home. As Start, and turns the loop until the signal of `waiter`, another's, or the deadline.
+  // Any thread but a home. As Start; then drives the loop until `waiter`, which belongs to another event, is signalled,
+  // or until the deadline.
   void StartAndTurn(Call* call, reactor::Waiter* waiter, int64_t deadline_ns);
   // As StartAndWait. The plain way: one question, one answer.
   struct Answer {
@@ -55,11 +56,11 @@ class Client {
 
   // Any thread. Connects now, without a call; for warming up.
   void Connect();
-  // Any thread. Nobody is to be reached there any more: calls that wait for a connection end with `why`, and so do all
-  // that are started later. A call that was sent ends by its answer, or with the connection.
+  // Any thread. The peer cannot be reached there any more: calls that wait for a connection end with `why`, and so do
+  // all that are started later. A call that was sent ends by its answer, or with the connection.
   void GiveUp(Status why);
-  // Any thread but a home. Ends every call with kCancelled, says goodbye; later calls end at once. Who starts calls
-  // again in their OnDone stops at kCancelled: Close waits for that.
+  // Any thread but a home. Ends every call with kCancelled, says goodbye; later calls end at once. Code that starts
+  // calls again in their OnDone must stop at kCancelled: Close waits for that.
   void Close();
 
   reactor::Reactor& home();

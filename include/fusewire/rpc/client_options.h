@@ -15,8 +15,8 @@ struct ClientOptions {
   // How long a call that cannot be sent waits for the peer to appear. 0: it fails with the first failed attempt.
   int64_t patience_ns = 10 * kSecondNs;
   uint32_t calls_in_flight_max = 65536;
-  // The one that is meant, where the caller knows it: another one at this address (an old port may have a new owner) is
-  // turned away, and calls end with kRefused. 0: any incarnation.
+  // The peer's incarnation, if the caller knows it: a peer of another one at this address (an old port may have a new
+  // owner) is turned away, and calls end with kRefused. 0: any incarnation.
   uint64_t incarnation = 0;
   // At home: there is a connection, over this wire: "tcp", "shm" ...
   std::function<void(const char* wire)> on_up;

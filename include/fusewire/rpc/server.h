@@ -98,7 +98,7 @@ struct ServerOptions {
   uint32_t calls_in_flight_max = 65536;
   // The memory of answers that their callers have not taken yet, of all servers of the process together; an answer
   // beyond it fails with kOverloaded. Memory that a handler lends does not count. 0: as much as the receive budget, and
-  // At least 64 MiB.
+  // at least 64 MiB.
   uint64_t answers_bytes_max = 0;
 };
 

@@ -115,7 +115,7 @@ def _ports(environment: Mapping[str, str], place: str | None) -> tuple[int, Chec
     least, most = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
     if not 1 <= least <= most <= 65535:
         fix = "export FUSEWIRE_PORTS=40000-40100, or one port from 1 to 65535, or unset it"
-        return 0, Check(name, FAIL, f"{origin} is no range of ports: a server does not start", fix)
+        return 0, Check(name, FAIL, f"{origin} is not a range of ports: a server does not start", fix)
     only = least if least == most else 0
     free = sum(_is_free(place or "", port) for port in range(least, most + 1))
     value = f"{origin}: {free} of {most - least + 1} free here; a server uses one, {BOTH_WIRES}"
@@ -150,9 +150,9 @@ def _advertise(environment: Mapping[str, str], host: str | None, port: int) -> C
     fix = "export FUSEWIRE_ADVERTISE= the host, or host:port, at which the other tasks reach this one; or unset it"
     outside, own_port = _host_and_port(said)
     if not outside or re.search(r"[\s/\[\]]", outside) or own_port == 0:
-        return Check(name, FAIL, f"{origin} is no host or host:port: a server does not start", fix)
+        return Check(name, FAIL, f"{origin} is not a host or host:port: a server does not start", fix)
     if outside in ("*", "0.0.0.0", "::") or outside.lower().startswith("fe80:"):
-        return Check(name, FAIL, f"{origin} names no one machine: a server does not start", fix)
+        return Check(name, FAIL, f"{origin} does not name one machine: a server does not start", fix)
     try:
         found = addresses_of(outside)
     except OSError as error:

@@ -236,7 +236,7 @@ def check_peer(peer: Peer, agreed: Mapping[str, str], version: str, protocol: st
         return Check(peer.label, WARN, f"{value}\nno data port: everything goes over gRPC", fix)
     if about.get("protocol") != protocol:
         fix = f'give every server the same protocol; most have "{protocol}"'
-        return Check(peer.label, WARN, f"{value}\nanother protocol than most", fix)
+        return Check(peer.label, WARN, f"{value}\nits protocol is not that of most tasks", fix)
     return Check(peer.label, OK, value)
 
 

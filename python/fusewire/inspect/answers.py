@@ -122,7 +122,7 @@ def ring(value: Any) -> dict[str, Any]:
     tags, columns = rows["tags"], rows["columns"]
     for name in tags:
         if not (name.isascii() and name.isdigit()):
-            raise _WrongError(f"has a tag {name[:40]!r}, which is no number")
+            raise _WrongError(f"has a tag {name[:40]!r}, which is not a number")
     if missing := [name for name in COLUMNS if columns.count(name) != 1]:
         raise _WrongError(f"has not one column {missing[0]}")
     known = {int(name): tag for name, tag in tags.items()}

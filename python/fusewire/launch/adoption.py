@@ -91,7 +91,7 @@ class Adoption(Generic[Task]):
         try:
             self._look()
             with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-                for order, (is_done, said) in zip(self._orders, pool.map(self._obey, self._orders), strict=True):
+                for order, (is_done, said) in zip(self._orders, pool.map(self._carry_out, self._orders), strict=True):
                     (self.done if is_done else self.failed).append((order, said))
         finally:
             os.write(self._end, b".")
@@ -109,7 +109,7 @@ class Adoption(Generic[Task]):
             kept = [order for order in self._orders if order.task not in served]
             self._orders = [*kept, *spread(sorted(lost, key=serving.order_of), self._living)]
 
-    def _obey(self, order: Order[Task]) -> tuple[bool, str]:
+    def _carry_out(self, order: Order[Task]) -> tuple[bool, str]:
         try:
             return True, inquiry.give_order(order.by.address, f"adopt {order.task}", self._secret)
         except (inquiry.OrderError, inquiry.NoAnswerError, ImportError) as error:

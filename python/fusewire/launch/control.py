@@ -76,7 +76,7 @@ class Control:
         loop.watch(self._listener, self._accept)
 
     def close(self) -> None:
-        """Takes no more; who has taken a request ends it."""
+        """Takes no more requests; the thread that has taken one ends it."""
         self._loop.forget(self._listener)
         with contextlib.suppress(OSError):
             os.unlink(self._name, dir_fd=self._folder)

@@ -185,9 +185,9 @@ def check_request(request: Mapping[str, Any]) -> float:
         if "\0" in known["folder"] or not 0 <= known["ports"] < 1 << 16:
             raise ValueError("its folder or its number of ports is none")
         if not known["words"] or not all(isinstance(word, str) and "\0" not in word for word in known["words"]):
-            raise ValueError("its words are no command")
+            raise ValueError("its words are not a command")
         if request["port_base"] is not None and type(request["port_base"]) is not int:
-            raise ValueError("its port_base is no number")
+            raise ValueError("its port_base is not a number")
         return silence_s(request["silence_s"])
     except (ValueError, KeyError) as error:
         raise FrameError(f"a request makes no sense: {error}") from error

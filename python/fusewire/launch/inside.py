@@ -246,8 +246,8 @@ def _has_place(candidate: Candidate, found: dict[int, Follower], size: int) -> b
     rank = candidate.offer["rank"]
     if not 0 < rank < size or (rank in found and not found[rank].error) or candidate.offer["size"] != size:
         candidate.refuse(
-            f"it says it is rank {rank} of {candidate.offer['size']}, which is no free place of {size}. Fix: if it is "
-            "of another job, choose another --port-base for one of them"
+            f"it says it is rank {rank} of {candidate.offer['size']}, which is not a free place of {size}. Fix: if it "
+            "is of another job, choose another --port-base for one of them"
         )
         return False
     return True
@@ -303,7 +303,7 @@ class Following(Agent):
         self._take_frames(b"")  # what has come behind rank 0's proof
 
     def _start(self, task: int, environment: dict[str, str]) -> None:
-        if strange := set(environment) - TOLD:  # LD_PRELOAD would run another program than ours
+        if strange := set(environment) - TOLD:  # LD_PRELOAD would run a program that is not ours
             raise BootstrapError(f"rank 0 sets {printable(', '.join(sorted(strange)), 80)}, which it may not set")
         super()._start(task, {**self._environment, **environment})
 

@@ -6,6 +6,7 @@
 An array knows its type already, so `type` is only compared with it.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -59,7 +60,7 @@ def _flat(array: Any, writes: bool) -> Any:
     held = np.asarray(array)
     if held.dtype.hasobject or (writes and (np.isscalar(array) or isinstance(array, (list, tuple)))):
         raise ValueError(
-            f"a {type(array).__name__} is no array of numbers: pass a NumPy array, or use the method for objects, "
+            f"a {type(array).__name__} is not an array of numbers: pass a NumPy array, or use the method for objects, "
             "which begins with a small letter"
         )
     if not held.flags.c_contiguous:
@@ -73,7 +74,7 @@ def _parts(flat: Any, given: Any) -> tuple[Any, list[int]]:
     """The array that the parts fill, and how many elements each has."""
     counts, places = given if _is_pair(given) else (given, None)
     numbers = [int(count) for count in counts]
-    packed = [sum(numbers[:rank]) for rank in range(len(numbers))]
+    packed = list(itertools.accumulate(numbers, initial=0))[:-1]
     if places is not None and [int(place) for place in places] != packed:
         raise ValueError(
             f"the displacements are {list(places)}, but parts of {numbers} elements that follow each other are at "

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // First in, first out. Unlike a std::deque, which has 576 bytes from the beginning, it takes no memory before its first
-// member: for what thousands of connections have, and mostly do not use.
+// member: thousands of connections have one each, and most of these stay empty.
 // Home: the owner's. Owns: its members, in one piece of memory, kept until Trim. Fails: never.
 #pragma once
 
@@ -35,7 +35,7 @@ class Fifo {
     if (empty()) {
       Clear();
     } else if (first_ >= kGoneMax && first_ * 2 >= members_.size()) {
-      // Each member is moved once at most for each that has gone.
+      // A member that has gone costs one move of another at most.
       members_.erase(members_.begin(), members_.begin() + static_cast<std::ptrdiff_t>(first_));
       first_ = 0;
     }

@@ -6,7 +6,6 @@
 
 #include <deque>
 #include <memory>
-#include <utility>
 
 #include "fusewire/base/random.h"
 

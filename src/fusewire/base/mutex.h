@@ -5,7 +5,9 @@
 // Home: any thread. Owns: the lock.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 
@@ -81,5 +83,13 @@ class CondVar {
  private:
   std::condition_variable changed_;
 };
+
+// Of the calling thread: 0, 1, 2, ... in the order of their first calls. Where threads would wait for one lock, each
+// takes the copy of its number instead.
+inline size_t ThreadNumber() {
+  static std::atomic<size_t> threads{0};
+  thread_local const size_t own = threads.fetch_add(1, std::memory_order_relaxed);
+  return own;
+}
 
 }  // namespace fusewire

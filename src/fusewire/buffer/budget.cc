@@ -2,7 +2,6 @@
 #include "fusewire/buffer/budget.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "fusewire/base/check.h"
 

@@ -247,7 +247,7 @@ TEST_F(PacedTest, WhatIsUsedDoesNotCountThoughItIsKept) {
   EXPECT_TRUE(carl_.share.TryReserve(50, now_ns_, now_ns_));
 }
 
-// Calls may wait for one that is not allowed to arrive.
+// Calls may wait for another one that is not granted.
 TEST_F(PacedTest, IfNothingIsReturnedForLongWhatHasArrivedDoesNotCount) {
   for (size_t i = 0; i < 20; ++i) {
     ASSERT_TRUE(many_[i]->TryReserve(51, now_ns_, now_ns_));

@@ -10,7 +10,7 @@
 
 namespace fusewire::mpi {
 
-// The version of the ABI: one of the same major number that is no older serves.
+// The version of the ABI: one with the same major number that is not older will do.
 constexpr int kAbiMajor = 2;
 constexpr int kAbiMinor = 10;
 constexpr int kAbiPatch = 0;

@@ -1,12 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Every symbol that the library shows: what MPItrampoline looks up, and c_api.h.
-#include "fusewire/mpi/c_api.h"
-
+// Every symbol that the library shows: what MPItrampoline looks up, and what fusewire.jax calls
+// (python/fusewire/jax/library.py mirrors it).
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "fusewire/base/clock.h"
+#include "fusewire/collective/c_api/group_c_api.h"
 #include "fusewire/mpi/abi.h"
 #include "fusewire/mpi/operations.h"
 #include "fusewire/mpi/world.h"
@@ -56,17 +56,24 @@ Message MessageOf(const void* data, int count, Handle datatype, int peer, int ta
 // NOLINTBEGIN(readability-identifier-naming): MPItrampoline's names
 extern "C" {
 
-// ---- c_api.h ----
+// ---- what fusewire.jax calls; not while a computation runs ----
 
-void fusewire_mpi_join(fusewire_endpoint* endpoint, fusewire_group* group, const char* const* names,
-                       const char* const* addresses, int64_t timeout_ns) {
+// Hands over the group that XLA's collectives go through. Python keeps the endpoint and the group until
+// fusewire_mpi_leave. `names` and `addresses`: of the endpoint of each rank of the group. `timeout_ns` of an operation;
+// 0: the group's.
+FUSEWIRE_C_API void fusewire_mpi_join(fusewire_endpoint* endpoint, fusewire_group* group, const char* const* names,
+                                      const char* const* addresses, int64_t timeout_ns) {
   const int ranks = fusewire_group_ranks(group);
   TheWorld().Join(endpoint, group, Texts(names, ranks), Texts(addresses, ranks), timeout_ns);
 }
 
-int fusewire_mpi_leave() { return TheWorld().Leave() ? 1 : 0; }
+// Ends all operations. 0: one has not ended in time, and the endpoint and the group must stay.
+FUSEWIRE_C_API int fusewire_mpi_leave() { return TheWorld().Leave() ? 1 : 0; }
 
-void fusewire_mpi_expect(const int* ranks, int count) { TheWorld().Expect(std::vector<int>(ranks, ranks + count)); }
+// The next communicators have these ranks alone, which all expect them; none: all ranks are asked, as MPI has it.
+FUSEWIRE_C_API void fusewire_mpi_expect(const int* ranks, int count) {
+  TheWorld().Expect(std::vector<int>(ranks, ranks + count));
+}
 
 // ---- constants ----
 

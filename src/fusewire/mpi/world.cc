@@ -58,7 +58,7 @@ int Fail(int error_class, std::string text) {
 int FailAs(int code, const std::string& what) {
   const char* const text = fusewire_error();
   std::string said = text == nullptr || *text == 0 ? "code " + std::to_string(code) : text;
-  // What C API and C++ callers do next is not in the power of a program of JAX.
+  // The advice in the text is for callers of C and C++: a JAX program can't follow it.
   if (code != kInvalid) {
     said = said.substr(0, said.rfind("; next: "));
     said += "; next: find out what has happened there, and start the program again (see: fusewire explain jax#errors)";
@@ -363,7 +363,7 @@ fusewire_peer* World::PeerOf(int world_rank) {
   }
   if (peers_[rank] == nullptr) {
     const int code = fusewire_connect(endpoint_, names_[rank].c_str(), addresses_[rank].c_str(), &peers_[rank]);
-    if (code != 0) (void)FailAs(code, "no way to rank " + std::to_string(world_rank));
+    if (code != 0) (void)FailAs(code, "no connection to rank " + std::to_string(world_rank));
   }
   return peers_[rank];
 }

@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <utility>
 
 #include "fusewire/base/bytes.h"
-#include "fusewire/observe/request.h"
 #include "fusewire/wire/hello.h"
 
 namespace fusewire::observe {
@@ -83,7 +81,7 @@ Refusal Access::CheckProof(const Request& request, const Here& here, int64_t now
   if (then_ms > now_ms + kMillisecondsMax || then_ms < now_ms - kMillisecondsMax)
     return {401, "the proof is older than 30 s, or the two clocks differ by more"};
   if (then_ms < opened_ms_)
-    return {401, "the proof was made before this process opened its port, or by a clock that is late; ask again"};
+    return {401, "the proof was made before this process opened its port, or by a clock that is slow; ask again"};
   for (auto old = nonces_.begin(); old != nonces_.end();) old = old->second < now_ms ? nonces_.erase(old) : ++old;
   if (nonces_.size() >= kNoncesMax) return {401, "too many requests in a minute"};
   if (!nonces_.emplace(nonce, now_ms + 2 * kMillisecondsMax).second) return {401, "the proof has been used"};

@@ -4,7 +4,7 @@
 //   Authorization: Fusewire TIME:NONCE:PROOF
 //   PROOF := hex(HMAC-SHA-256(HMAC-SHA-256(secret, "fusewire status"), "TIME\nNONCE\nHOST\nTARGET"))
 // TIME is in milliseconds since 1970, NONCE 16 to 64 hexadecimal digits, HOST the Host header: the address and port
-// that are asked, and no other place takes this proof. It counts once, for half a minute around its time, at the
+// that are asked, and no other place accepts this proof. It is accepted once, within half a minute of its time, by the
 // process that has the port now. Prometheus can't make proofs: for /metrics alone, a token that never changes suffices.
 //   Authorization: Bearer TOKEN
 //   TOKEN := hex(HMAC-SHA-256(HMAC-SHA-256(secret, "fusewire status"), "metrics"))

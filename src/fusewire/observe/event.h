@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// One operation of this process and its moments: it begins, its content arrives, it ends. Each moment is said once,
-// here. Its readers are the ring with its totals (recorder.h), the count of each kind, and while a profile is taken, a
-// listener. Without any of them, a moment costs two loads.
+// One operation of this process and its moments: it begins, its content arrives, it ends. Code reports each moment
+// once, here. Its readers are the ring with its totals (recorder.h), the count of each kind, and while a profile is
+// taken, a listener. Without any of them, a moment costs two loads.
 // Home: that of the operation; a listener's is any thread. Owns: its record in the ring. Fails: never.
 #pragma once
 

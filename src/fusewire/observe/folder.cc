@@ -16,13 +16,13 @@
 #include <string_view>
 #include <vector>
 
+#include "fusewire/observe/process.h"
 #include "fusewire/observe/request.h"
 
 namespace fusewire::observe {
 namespace {
 
 constexpr std::string_view kEnding = ".json";
-constexpr int kStartField = 22;  // of /proc/PID/stat, see proc(5)
 constexpr int kEntriesMax = 16;  // libraries of one process that show it
 constexpr size_t kEntryBytesMax = 64 * 1024;
 constexpr int kAnswerMs = 200;
@@ -41,7 +41,7 @@ std::string PathOf(const std::string& folder, pid_t pid, int number) {
   return folder + "/" + name + std::string(kEnding);
 }
 
-// The process that a file of the folder is about; 0: it is no such file.
+// The process that a file of the folder is about; 0: it is not such a file.
 pid_t PidOf(std::string_view name) {
   pid_t pid = 0;
   const auto read = std::from_chars(name.data(), name.data() + name.size(), pid);
@@ -120,21 +120,6 @@ Result<std::string> OpenFolder(const std::string& runtime, const std::string& te
     return Status::Refused(folder + " is not a folder that only this user can enter")
         .Next("remove it, or set XDG_RUNTIME_DIR");
   return folder;
-}
-
-uint64_t StartOf(pid_t pid) {
-  const std::string text = ReadAll("/proc/" + std::to_string(pid) + "/stat", 4096);
-  // pid (name) state ppid ...: the name may contain anything.
-  const size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return 0;
-  size_t at = name_end;
-  for (int field = 2; field < kStartField; ++field) {
-    at = text.find(' ', at + 1);
-    if (at == std::string::npos) return 0;
-  }
-  uint64_t start = 0;
-  std::from_chars(text.data() + at + 1, text.data() + text.size(), start);
-  return start;
 }
 
 // A link to a whole file: it fails if another library of the process was first, and nobody reads half of it.

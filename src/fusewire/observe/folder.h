@@ -17,8 +17,6 @@ namespace fusewire::observe {
 // RUNTIME/fusewire if RUNTIME ($XDG_RUNTIME_DIR) is a folder of this user's own, else TEMPORARY/fusewire-UID. Makes it,
 // for this user alone; fails if it is somebody else's, or a link.
 Result<std::string> OpenFolder(const std::string& runtime, const std::string& temporary);
-// In clock ticks since the machine's start; 0: there is no such process.
-uint64_t StartOf(pid_t pid);
 // Writes a file of this process whose name no other library in it uses, and returns its number: 0 is PID.json. `start`
 // is that of the process, which `text` names.
 Result<int> ClaimEntry(const std::string& folder, pid_t pid, uint64_t start, const std::string& text);

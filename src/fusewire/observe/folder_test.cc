@@ -2,7 +2,6 @@
 #include "fusewire/observe/folder.h"
 
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include <string>
 
 #include "fusewire/observe/port.h"
+#include "fusewire/observe/process.h"
 
 namespace fusewire::observe {
 namespace {

@@ -15,8 +15,6 @@
 #include <ctime>
 #include <utility>
 
-#include "fusewire/observe/request.h"
-
 namespace fusewire::observe {
 namespace {
 
@@ -24,7 +22,7 @@ constexpr int kBacklog = 64;
 constexpr size_t kReadBytes = 4096;
 constexpr int kReadsMax = 16;             // of what follows a request
 constexpr int kKernelBytes = 128 * 1024;  // of an answer, which the kernel doubles
-// A friend sends its request at once, and reads a page in less than a second.
+// A well-behaved client sends its request at once, and reads a page in less than a second.
 constexpr int64_t kSilentNs = 50 * kMillisecondNs, kReadingNs = kSecondNs;
 constexpr int64_t kRestNs = 50 * kMillisecondNs;
 

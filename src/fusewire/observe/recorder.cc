@@ -2,7 +2,7 @@
 #include "fusewire/observe/recorder.h"
 
 #include "fusewire/base/clock.h"
-#include "fusewire/base/thread_number.h"
+#include "fusewire/base/mutex.h"
 
 namespace fusewire::observe {
 namespace {

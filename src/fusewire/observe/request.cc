@@ -8,7 +8,6 @@
 #include <cctype>
 #include <charconv>
 #include <cstring>
-#include <utility>
 
 namespace fusewire::observe {
 namespace {

@@ -55,12 +55,12 @@ struct SocketName {
   sockaddr_storage storage{};
   socklen_t size = sizeof(sockaddr_storage);
 
-  // False: `host` is no address.
+  // False: `host` is not an address.
   bool Set(const std::string& host, uint16_t port);
   uint16_t port() const;
   bool is_loopback() const;
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
-  // "10.0.0.7:9477", "[::1]:9477". An IPv4 address is one, even if an IPv6 socket says it.
+  // "10.0.0.7:9477", "[::1]:9477". An IPv4 address is written as one, even if an IPv6 socket reports it.
   std::string ToString() const;
 };
 

@@ -3,11 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <map>
 #include <set>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "fusewire/observe/json.h"
 
@@ -51,6 +47,13 @@ void Row(std::string_view name, const std::string& labels, const std::string& va
   out->append(name);
   if (!labels.empty()) out->append("{").append(labels).append("}");
   out->append(" ").append(value).append("\n");
+}
+
+// A metric with one row.
+void Single(std::string_view name, std::string_view help, std::string_view type, const std::string& labels,
+            const std::string& value, std::string* out) {
+  About(name, help, type, out);
+  Row(name, labels, value, out);
 }
 
 struct LineNow {
@@ -364,42 +367,34 @@ void WriteNames(Recorder& recorder, JsonWriter* json) {
 std::string MetricsText(Recorder& recorder, const Facts& facts) {
   const std::vector<LineNow> lines = ReadLines(recorder, recorder.Read());
   std::string text;
-  About("fusewire_info", "1, with the version as a label.", "gauge", &text);
-  Row("fusewire_info", "version=" + Quoted(facts.version), "1", &text);
+  Single("fusewire_info", "1, with the version as a label.", "gauge", "version=" + Quoted(facts.version), "1", &text);
   About("fusewire_task", "1 for each task of a cluster in this process.", "gauge", &text);
   for (const TaskFacts& task : facts.tasks)
     Row("fusewire_task", "task=" + Quoted(task.task) + ",protocol=" + Quoted(task.protocol), "1", &text);
-  About("fusewire_recorded_seconds", "Time since recording began.", "gauge", &text);
-  Row("fusewire_recorded_seconds", "", Seconds(static_cast<double>(facts.now_ns - facts.begun_ns)), &text);
-  About("fusewire_process_cpu_seconds_total", "Processor time of this process.", "counter", &text);
-  Row("fusewire_process_cpu_seconds_total", "", Seconds(static_cast<double>(facts.cpu_ns)), &text);
-  About("fusewire_process_memory_bytes", "Memory of this process that is resident.", "gauge", &text);
-  Row("fusewire_process_memory_bytes", "", std::to_string(facts.memory_bytes), &text);
+  Single("fusewire_recorded_seconds", "Time since recording began.", "gauge", "",
+         Seconds(static_cast<double>(facts.now_ns - facts.begun_ns)), &text);
+  Single("fusewire_process_cpu_seconds_total", "Processor time of this process.", "counter", "",
+         Seconds(static_cast<double>(facts.cpu_ns)), &text);
+  Single("fusewire_process_memory_bytes", "Memory of this process that is resident.", "gauge", "",
+         std::to_string(facts.memory_bytes), &text);
   WriteDurations(lines, &text);
-  About("fusewire_operation_bytes_total", "Bytes of tensors in operations that have ended.", "counter", &text);
-  for (const LineNow& now : lines)
-    Row("fusewire_operation_bytes_total", LabelsOf(*now.line),
-        std::to_string(now.line->bytes.load(std::memory_order_relaxed)), &text);
-  About("fusewire_operation_failures_total", "Operations that have ended with an error.", "counter", &text);
-  for (const LineNow& now : lines)
-    Row("fusewire_operation_failures_total", LabelsOf(*now.line),
-        std::to_string(now.line->failed.load(std::memory_order_relaxed)), &text);
-  About("fusewire_operations_open", "Operations that have begun and not ended.", "gauge", &text);
-  for (const LineNow& now : lines)
-    Row("fusewire_operations_open", LabelsOf(*now.line), std::to_string(now.open), &text);
-  About("fusewire_operation_oldest_seconds", "Age of the oldest operation that has not ended; 0 without one.", "gauge",
-        &text);
-  for (const LineNow& now : lines) {
-    const auto age_ns = static_cast<double>(now.AgeNs(facts.now_ns));
-    Row("fusewire_operation_oldest_seconds", LabelsOf(*now.line), Seconds(age_ns), &text);
-  }
-  About("fusewire_operations_unrecorded_total", "Operations for which the ring had no room.", "counter", &text);
-  Row("fusewire_operations_unrecorded_total", "", std::to_string(recorder.unrecorded()), &text);
-  for (const Number& number : facts.numbers) {
-    const std::string name = "fusewire_" + number.name + (number.is_gauge ? "" : "_total");
-    About(name, number.help, number.is_gauge ? "gauge" : "counter", &text);
-    Row(name, "", std::to_string(number.value), &text);
-  }
+  const auto each_line = [&](std::string_view name, std::string_view help, std::string_view type, auto value_of) {
+    About(name, help, type, &text);
+    for (const LineNow& now : lines) Row(name, LabelsOf(*now.line), value_of(now), &text);
+  };
+  each_line("fusewire_operation_bytes_total", "Bytes of tensors in operations that have ended.", "counter",
+            [](const LineNow& now) { return std::to_string(now.line->bytes.load(std::memory_order_relaxed)); });
+  each_line("fusewire_operation_failures_total", "Operations that have ended with an error.", "counter",
+            [](const LineNow& now) { return std::to_string(now.line->failed.load(std::memory_order_relaxed)); });
+  each_line("fusewire_operations_open", "Operations that have begun and not ended.", "gauge",
+            [](const LineNow& now) { return std::to_string(now.open); });
+  each_line("fusewire_operation_oldest_seconds", "Age of the oldest operation that has not ended; 0 without one.",
+            "gauge", [&](const LineNow& now) { return Seconds(static_cast<double>(now.AgeNs(facts.now_ns))); });
+  Single("fusewire_operations_unrecorded_total", "Operations for which the ring had no room.", "counter", "",
+         std::to_string(recorder.unrecorded()), &text);
+  for (const Number& number : facts.numbers)
+    Single("fusewire_" + number.name + (number.is_gauge ? "" : "_total"), number.help,
+           number.is_gauge ? "gauge" : "counter", "", std::to_string(number.value), &text);
   return text;
 }
 
@@ -418,7 +413,7 @@ std::string StatusJson(Recorder& recorder, const Facts& facts) {
   for (const Number& number : facts.numbers) json.Key(number.name).Number(number.value);
   json.Close('}');
   json.Key("unrecorded").Number(recorder.unrecorded());
-  // Since when nothing has ended: a task whose program is elsewhere has nothing open, and this grows.
+  // When an operation ended last: while the task's program does something else, nothing is open, and only this tells.
   std::map<const Line*, int64_t> last;
   for (const Seen& seen : all) {
     if (seen.is_open) continue;

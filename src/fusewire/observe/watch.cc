@@ -13,8 +13,6 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/observe/folder.h"
 #include "fusewire/observe/json.h"
-#include "fusewire/observe/process.h"
-#include "fusewire/observe/status_page.h"
 
 namespace fusewire::observe {
 namespace {
@@ -263,7 +261,7 @@ Answer Watch::AnswerTo(const Request& request) {
     answer.body = MetricsText(recorder_, ReadFacts());
   } else {
     answer.status = 404;
-    answer.body = "there are /, /status.json, /history.json, /ring.json, /metrics and /healthz\n";
+    answer.body = "the paths are /, /status.json, /history.json, /ring.json, /metrics and /healthz\n";
   }
   return answer;
 }
@@ -276,7 +274,7 @@ Result<Place> ReadPlace(const std::string& text, const std::string& secret) {
   }
   if (!place.is_off && !place.is_loopback && secret.empty()) {
     return Status::Refused("the status port stays closed: " + text +
-                           " is not on loopback, and there is no secret for those who ask to prove")
+                           " is not on loopback, and there is no secret that requests could prove to know")
         .Next("set FUSEWIRE_SECRET, the same for all of the job, or FUSEWIRE_STATUS=loopback");
   }
   return place;

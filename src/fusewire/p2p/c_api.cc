@@ -57,7 +57,7 @@ fusewire_op* HandleOf(std::unique_ptr<p2p::Op> op) {
 }
 
 Status NoWire(const char* wire) {
-  return Status::Invalid("no wire is named \"" + std::string(wire) + "\"").Next("take auto, tcp, shm or ucx");
+  return Status::Invalid("no wire is named \"" + std::string(wire) + "\"").Next("use auto, tcp, shm or ucx");
 }
 
 fusewire::transport::TlsOptions TlsOf(const char* certificate, const char* key, const char* authorities,
@@ -167,7 +167,7 @@ int fusewire_region_open(fusewire_endpoint* endpoint, void* data, size_t bytes, 
                          void (*release)(void* owner), void* owner, fusewire_region** out, uint64_t* id) {
   if (access < 1 || access > 3)
     return KeepError(Status::Invalid("access: " + std::to_string(access) + ", it must be from 1 to 3")
-                         .Next("take 1 to read, 2 to write, 3 for both"));
+                         .Next("use 1 to read, 2 to write, 3 for both"));
   Buffer memory = Buffer::Wrap(Bytes(data, bytes), nullptr, nullptr);
   if (release != nullptr) {
     auto lent = std::make_unique<Lent>(Lent{release, owner});

@@ -6,7 +6,6 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
-#include "fusewire/wire/wire.h"
 
 namespace fusewire::p2p {
 namespace {

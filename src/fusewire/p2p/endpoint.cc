@@ -6,7 +6,6 @@
 #include "fusewire/base/check.h"
 #include "fusewire/p2p/core.h"
 #include "fusewire/p2p/lanes.h"
-#include "fusewire/p2p/op.h"
 #include "fusewire/p2p/op_table.h"
 #include "fusewire/p2p/peer_link.h"
 #include "fusewire/p2p/region.h"
@@ -38,7 +37,7 @@ struct Endpoint::Impl {
                                       return std::make_unique<DialedLane>(dialling, peer, context, task.transport(),
                                                                           address);
                                     })) {}
-  // Taken down in this order: nobody comes any more; then the peers, at home; then what they stood on.
+  // Taken down in this order: no peer can connect any more; then the peers go, at home; then what they depend on.
   ~Impl() {
     if (serves) task.acceptor().Withdraw(wire::kP2pService);
     reactor::Reactor& home = core->home();
@@ -114,8 +113,8 @@ void Endpoint::Close() {
   if (impl_->own_task != nullptr) impl_->own_task->acceptor().StopListening();
   impl_->task.acceptor().StopServing(wire::kP2pService);
   home().Run([core] { core->Close(); });
-  // Until the network has all that peers were told, or they have had their time to take it: as long for what they give
-  // no credit for, and then for what a pipe has begun to send, and its goodbye.
+  // Until the network has all messages to peers, or the peers have had their time to take them: one such time for
+  // messages that wait for credit, and another for those that a pipe has begun to send, with its goodbye.
   const int64_t goodbye_ns = context().options().goodbye_ns_max, began_ns = home().clock()->NowNs();
   if (core->drain().Wait(home(), AddNs(began_ns, goodbye_ns)).ok()) return;
   home().Run([core] { core->LeaveAtOnce(); });

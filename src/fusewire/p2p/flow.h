@@ -11,8 +11,8 @@
 
 namespace fusewire::p2p {
 
-// Decides whether the body of an offer goes with it, before the peer has requested it: as long as the peer's receives
-// were posted when our messages came. A wrong guess costs the bytes on the wire, and a few offers later.
+// Decides whether the body of an offer is sent with it, before the peer has requested it: it is while the peer's
+// receives are posted before our messages arrive. A wrong guess costs the bytes on the wire, and a few offers later.
 class Pushes {
  public:
   // The most bytes that may be pushed and not answered.

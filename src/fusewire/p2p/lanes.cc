@@ -1,8 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/p2p/lanes.h"
 
-#include <utility>
-
 #include "fusewire/base/check.h"
 
 namespace fusewire::p2p {
@@ -19,7 +17,7 @@ void DialedLane::OnUp(const pipe::PeerInfo& peer, bool) {
   if (peer.name != peer_.name()) {
     Close(Status::Refused("\"" + peer.name + "\" answers there, not \"" + peer_.name() + "\"")
               .Phase("greeting")
-              .Next("give the address of the endpoint that is meant, or its right name"));
+              .Next("give the address of the intended endpoint, or its right name"));
     return;
   }
   peer_.OnLaneOpen(this);

@@ -50,7 +50,7 @@ TEST(Liar, NonsenseCostsThePipe) {
        [](Liar& liar) {
          liar.Send(P2pVerb::kEager, kSome | kP2pMine, 4097, {1, 0}, "x");
        }},
-      {"bytes behind", [](Liar& liar) { liar.Send(P2pVerb::kRequest, kSome, 0, {1}, "more"); }},
+      {"bytes after", [](Liar& liar) { liar.Send(P2pVerb::kRequest, kSome, 0, {1}, "more"); }},
       {"body_bytes",
        [](Liar& liar) {
          liar.Send(P2pVerb::kGet, kSome | kP2pMine, 0, {1, 0, 5}, "", 10);

@@ -2,8 +2,6 @@
 // Regions, puts, gets and signals.
 #include <gmock/gmock.h>
 
-#include <atomic>
-
 #include "fusewire/p2p/core.h"
 #include "fusewire/p2p/world_test.h"
 #include "fusewire/reactor/reactor.h"

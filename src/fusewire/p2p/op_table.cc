@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"

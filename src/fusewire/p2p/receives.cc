@@ -7,8 +7,6 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/p2p/flow.h"
-#include "fusewire/p2p/verbs.h"
-#include "fusewire/wire/wire.h"
 
 namespace fusewire::p2p {
 namespace {

@@ -7,8 +7,6 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/random.h"
-#include "fusewire/p2p/verbs.h"
-#include "fusewire/wire/wire.h"
 
 namespace fusewire::p2p {
 namespace {
@@ -41,7 +39,7 @@ Regions::Regions(const Self& self, const wire::Limits& wire_limits, Peers& peers
       peers_(peers),
       table_(table),
       verbs_(verbs),
-      // Ids of memory are hard to guess, and those of an earlier incarnation are invalid.
+      // Ids of regions are hard to guess, and those of an earlier incarnation are invalid.
       regions_(self.limits.regions_max, static_cast<uint32_t>(Random(self.incarnation).Next())),
       signals_(self.limits.regions_max, static_cast<uint32_t>(Random(~self.incarnation).Next())) {}
 
@@ -102,7 +100,7 @@ void Regions::AddToSignal(uint64_t name, uint64_t amount) {
   auto reached = [value](const Op* op) { return static_cast<const AwaitOp*>(op)->at_least <= value; };
   while (Op* op = state->waiting.Find(reached)) {
     table_.End(op, Status::Ok());
-    // The maker may have destroyed the signal when it heard of the end.
+    // The owner of the operation may destroy the signal as soon as it is told of the end.
     if (signals_.Find(name) != state) return;
   }
 }
@@ -236,7 +234,7 @@ void Regions::Answer(Lane& lane, PeerLink& peer, const wire::P2pMessage& message
   pipe::Pipe* pipe = lane.pipe();
   if (pipe == nullptr) return;
   if (!pipe->HasRoom(0)) {
-    pipe->Close(Status::Overloaded("get: the peer asks faster than it takes answers").Next("ask less at a time"));
+    pipe->Close(Status::Overloaded("get: the peer asks faster than it takes answers").Next("ask for less at a time"));
     return;
   }
   RegionState* state = regions_.Find(message.numbers[0]);

@@ -1,12 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/p2p/verbs.h"
 
-#include <algorithm>
-#include <cstddef>
 #include <string>
 #include <utility>
 
-#include "fusewire/base/check.h"
 #include "fusewire/buffer/buffer.h"
 #include "fusewire/wire/wire.h"
 

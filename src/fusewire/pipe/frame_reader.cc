@@ -25,7 +25,7 @@ size_t FrameReader::Landing(Bytes* parts, size_t parts_max) const {
 size_t FrameReader::LookAhead() const {
   Bytes part;
   if (filling_ == nullptr) return look_ahead_;
-  return filling_->Where(&part, 1, 1) == 0 ? kLookAheadMax : kLookBehindBody;  // what goes nowhere goes fast
+  return filling_->Where(&part, 1, 1) == 0 ? kLookAheadMax : kLookBehindBody;  // discarded in large pieces
 }
 
 Status FrameReader::OnLanded(size_t bytes) {

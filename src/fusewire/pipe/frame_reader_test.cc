@@ -321,7 +321,7 @@ TEST(FrameReader, ASecondLongBodyInsideTheFirstIsCorrupt) {
                              script.Begin(FrameKind::kCall, 5, "", {kChunk + 1})});
   Reading reading;
   EXPECT_THAT(CauseOf(reading.Feed(stream)), HasSubstr("second long message"));
-  EXPECT_EQ(reading.sink.headers, 1);  // nobody has made room for it
+  EXPECT_EQ(reading.sink.headers, 1);  // no memory was allocated for it
 }
 
 TEST(FrameReader, AChunkWithoutALongBodyIsCorrupt) {
@@ -354,18 +354,19 @@ TEST(FrameReader, ChunksMayBeSmallerThanAgreed) {
   EXPECT_THAT(reading.sink.events, ElementsAre("call 1  " + body));
 }
 
-// Every bit of a header and its meta steers somebody: none may be turned unnoticed.
+// Every bit of a header and its meta matters: none may be flipped unnoticed.
 TEST(FrameReader, ATurnedBitInHeaderOrMetaIsCorrupt) {
   FrameScript script(kChunk);
   std::string before = script.Message(FrameKind::kCall, 5, "before", {});
   std::string frame = script.Begin(FrameKind::kCall, 9, "the head", {7, 0, 8});
   std::string body = Payload(15, 1), behind = Join({script.Control(FrameKind::kPing, 1), Payload(4096, 2)});
   for (size_t bit = 0; bit < frame.size() * 8; ++bit) {
-    std::string bent = frame;
-    bent[bit / 8] = static_cast<char>(static_cast<uint8_t>(bent[bit / 8]) ^ 1U << bit % 8);
+    std::string mutated = frame;
+    mutated[bit / 8] = static_cast<char>(static_cast<uint8_t>(mutated[bit / 8]) ^ 1U << bit % 8);
     Reading reading;
-    Status status = reading.Feed(before + bent + body + behind, [](size_t) { return 50; });
-    // A length that grew within its limit waits for what never comes; the check is looked at when all of it is there.
+    Status status = reading.Feed(before + mutated + body + behind, [](size_t) { return 50; });
+    // With a larger length within its limit, the reader waits for bytes that never come: the CRC is checked once all
+    // are there.
     bool waits = status.ok();
     EXPECT_EQ(status.code(), waits ? Code::kOk : Code::kCorrupt);
     EXPECT_THAT(reading.sink.events, ElementsAre("call 5 before ")) << "bit " << bit;

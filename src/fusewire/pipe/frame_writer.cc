@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "fusewire/base/check.h"
-
 namespace fusewire::pipe {
 namespace {
 

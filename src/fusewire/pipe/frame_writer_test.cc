@@ -21,7 +21,7 @@ Buffers BuffersOf(const std::vector<std::string>& segments) {
 }
 
 struct Writing {
-  // All that is lined up; then it is written.
+  // All that is queued; then it is written.
   std::string Written() {
     std::vector<ConstBytes> parts(1024);
     size_t count = out.Offer(parts.data(), parts.size(), SIZE_MAX);

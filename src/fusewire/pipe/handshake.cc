@@ -2,16 +2,14 @@
 #include "fusewire/pipe/handshake.h"
 
 #include <algorithm>
-#include <utility>
 
-#include "fusewire/base/check.h"
 #include "fusewire/base/random.h"
 
 namespace fusewire::pipe {
 namespace {
 
 Status OtherSecret() {
-  return Status::Refused("the peer's shared secret is another one than ours").Next("give both tasks the same secret");
+  return Status::Refused("the peer's shared secret differs from ours").Next("give both tasks the same secret");
 }
 
 }  // namespace
@@ -83,7 +81,7 @@ Status Handshake::Feed(ConstBytes* in, std::string* out) {
     size_t take = std::min(in->size, want - heard_.size());
     heard_.append(reinterpret_cast<const char*>(in->data), take);
     *in = in->From(take);
-    // A stranger may say no more than a line.
+    // A peer of another protocol may send less than a prefix: its first bytes tell.
     bool is_stranger = heard_.size() >= wire::kMagicBytes && !wire::MayBeGreeting(heard_);
     if (heard_.size() < wire::kGreetingPrefixBytes && !is_stranger) continue;
     Result<wire::GreetingPrefix> decoded = wire::DecodeGreetingPrefix(
@@ -102,7 +100,7 @@ Status Handshake::Feed(ConstBytes* in, std::string* out) {
     if (status.ok()) continue;
     const char* during = phase();
     state_ = State::kFailed;
-    // A liar learns nothing; an honest peer with other settings is told what differs.
+    // A peer that has not proved anything learns nothing; an honest one with other settings is told what differs.
     bool is_honest =
         status.code() == Code::kRefused || status.code() == Code::kOverloaded || status.code() == Code::kUnavailable;
     if (is_honest && prefix.kind != wire::GreetingKind::kRefusal)

@@ -5,8 +5,8 @@
 // Without a secret:
 //   dialer     says hello, hears welcome (checks it)                                              -> done
 //   acceptor   hears hello (checks it), says welcome                                              -> done
-// With one, the dialer proves first: an acceptor says nothing that a guess could be tried on, and holds nothing for a
-// peer that has proved nothing.
+// With one, the dialer proves itself first: an acceptor says nothing against which guesses could be tested, and holds
+// no memory for a peer that has not proved itself.
 //   dialer     says hello, hears challenge, says proof, hears welcome with a proof (checks both)  -> done
 //   acceptor   hears hello (checks it), says challenge, hears proof (checks it), says welcome     -> done
 // An acceptor that hears a hello for another service of its task                                  -> for other
@@ -64,8 +64,8 @@ class Handshake {
   // That hello, as it came; its service is peer().service.
   const std::string& hello_bytes() const { return greetings_; }
   Role role() const { return role_; }
-  // Nothing more comes, because of `why`: with what was awaited, or if the peer's unfinished words are not ours, what
-  // they look like.
+  // Nothing more comes, because of `why`. Returns that with what was awaited; or, if the peer's unfinished greeting is
+  // of another protocol, of which.
   Status CutOff(const Status& why) const;
   // The phase that it waits for, as text.
   const char* phase() const;

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -147,8 +146,8 @@ std::vector<Difference> Differences() {
        "the peer has a shared secret and we"},
       {"secret of the acceptor", OptionsOf("worker:3"), OptionsOf("ps:0", "s"), kService,
        "the peer has no shared secret"},
-      {"another secret", OptionsOf("worker:3", "one"), OptionsOf("ps:0", "other"), kService, "another one than ours"},
-      {"a longer secret", OptionsOf("worker:3", "one"), OptionsOf("ps:0", "one "), kService, "another one than ours"},
+      {"another secret", OptionsOf("worker:3", "one"), OptionsOf("ps:0", "other"), kService, "differs from ours"},
+      {"a longer secret", OptionsOf("worker:3", "one"), OptionsOf("ps:0", "one "), kService, "differs from ours"},
   };
 }
 
@@ -249,7 +248,7 @@ TEST(Handshake, ANewerPeerThatStillSpeaksOursIsWelcome) {
   EXPECT_TRUE(acceptor.handshake.done()) << acceptor.status.ToString();
 }
 
-// ---- words that are cut off, bent, or out of order ----
+// ---- greetings that are cut off, corrupted, or out of order ----
 
 // All that is said when two peers with this secret meet: hello and welcome, or hello, challenge, proof and welcome.
 std::vector<std::string> Protocol(Pair* pair) {
@@ -303,7 +302,7 @@ TEST(Handshake, AStrangerOfOneWordIsNamedOnceItFallsSilent) {
   }
 }
 
-// With a secret, no bit of a greeting can be turned without one of the two noticing.
+// With a secret, no bit of a greeting can be flipped without one of the two noticing.
 TEST(Handshake, ATurnedBitIsNoticedWhereThereIsASecret) {
   Options dialer_options = OptionsOf("worker:3", "s"), acceptor_options = OptionsOf("ps:0", "s");
   for (int which = 0; which < 4; ++which) {
@@ -473,8 +472,7 @@ TEST_F(Attack, AProofThatIsSentBackIsWorthNothing) {
   EXPECT_EQ(dialer.status.code(), Code::kRefused);
 }
 
-// A member's certificate is not enough to stand between two others: each of them shares other bytes with the one in
-// between.
+// A member's certificate is not enough for a machine in the middle: the two connections have different binding bytes.
 TEST_F(Attack, AProofIsWorthNothingOnAnotherConnection) {
   for (const char* acceptors : {"", "one", "other"}) {
     Pair pair(OptionsOf("worker:3", "s"), OptionsOf("ps:0", "s"));

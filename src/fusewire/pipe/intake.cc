@@ -1,16 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/pipe/intake.h"
 
-#include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
-#include "fusewire/pipe/pipe_handler.h"
 #include "fusewire/wire/hello.h"
-#include "fusewire/wire/wire.h"
 
 namespace fusewire::pipe {
 namespace {
@@ -157,19 +153,19 @@ void Intake::LookAtPeer() {
                         "network is this slow"));
     return;
   }
-  // Again and again: what it cannot give now it may give soon.
+  // Asked repeatedly: credit that the peer cannot return now, it may return soon.
   if (wanted && window_.HasSpareCredit()) sender_.AppendControl(wire::FrameKind::kRecall, 0, 0);
   if (window_.reserved_bytes() > 0) home_.Arm(&looks_.at_peer, kLookNs);
 }
 
 // ---- time ----
 
-// A meta is checked when it is complete; if its length was bent on the way, that never happens, and heartbeats fall
-// into it one by one.
+// A meta is checked once it is complete. If its length was corrupted on the way, it never is: the bytes of later
+// frames, such as heartbeats, are taken for it.
 Status Intake::CheckMetaGrows(int64_t now_ns) {
   const int64_t age_ns = reader_.MetaAgeNs(now_ns);
   if (age_ns < context_.options().silent_ns_max) return Status::Ok();
-  return Status::Corrupt("a frame whose head does not come to its end").AgeMs(age_ns / kMillisecondNs);
+  return Status::Corrupt("a frame whose head is never complete").AgeMs(age_ns / kMillisecondNs);
 }
 
 }  // namespace fusewire::pipe

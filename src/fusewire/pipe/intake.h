@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The receiving side of a pipe. Bytes go one way: reader, intake, the receiver of messages. What comes is counted
+// The receiving side of a pipe. Bytes go one way: reader, intake, the receiver of messages. Bytes that come count
 // against the peer's credit; credit is granted from the standing window and the budget, and recalled while others wait
 // for the budget and the peer does not use it. The peer's frames about our credit and its being alive go to the part
 // that they are about.
@@ -8,7 +8,6 @@
 // credit that others wait for, or sends what it has begun too slowly.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -31,7 +31,7 @@ Link::Link(PipeContext& context, reactor::Reactor& home, transport::Transport& t
       address_(std::move(address)),
       service_(service),
       handler_(handler),
-      // Another one in each task and for each peer, and yet the same when a test draws the incarnation.
+      // Different in each task and for each peer, and yet reproducible in a test that sets the incarnation.
       backoff_(context.options().incarnation ^ std::hash<std::string>()(address_.ToString())),
       retry_([this] {
         if (wanted_) Dial();

@@ -2,9 +2,6 @@
 #include "fusewire/pipe/pipe.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,16 +9,9 @@
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
-#include "fusewire/base/status.h"
-#include "fusewire/pipe/handshake.h"
 #include "fusewire/pipe/heartbeat.h"
 #include "fusewire/pipe/intake.h"
-#include "fusewire/pipe/pipe_context.h"
-#include "fusewire/pipe/pipe_handler.h"
 #include "fusewire/pipe/sender.h"
-#include "fusewire/reactor/reactor.h"
-#include "fusewire/transport/transport.h"
-#include "fusewire/wire/wire.h"
 
 namespace fusewire::pipe {
 namespace {
@@ -250,7 +240,7 @@ void Pipe::Core::OnRead(const Status& status) {
   if (status.ok() && intake_.goodbye().ok()) return;
   if (!open()) return;  // behind a goodbye anything may stand
   if (!intake_.goodbye().ok()) {
-    state_ = State::kSayingGoodbye;  // it has heard enough of us
+    state_ = State::kSayingGoodbye;  // the peer needs no goodbye from us
     why_closing_ = intake_.goodbye().Peer(peer_.ToString());
     sender_.Stop(why_closing_);
     connection_->Close(why_closing_);
@@ -261,7 +251,7 @@ void Pipe::Core::OnRead(const Status& status) {
     FUSEWIRE_LOG(kWarn, "pipe to %s is closed (%llu more in between): %s", peer_.ToString().c_str(),
                  static_cast<unsigned long long>(held_back), status.Explained().c_str());
   }
-  Close(status.Phase("reading").Next("run the same version of Fusewire in both tasks; if they are, report this"));
+  Close(status.Phase("reading").Next("run the same version of Fusewire in both tasks; if they do, report this"));
 }
 
 void Pipe::Core::Abandon(wire::FrameKind kind, uint64_t call) {
@@ -297,7 +287,7 @@ void Pipe::Core::OnTick() {
     Close(handshake_->CutOff(Status::Timeout("no greeting"))
               .AgeMs(context_.options().hello_ns_max / kMillisecondNs)
               .Next("check that a Fusewire task listens there"));
-    home_.Arm(&tick_, 0);  // what could not be written until now is not worth more time
+    home_.Arm(&tick_, 0);  // there is no more time for what is still unwritten
     return;
   }
   if (state_ == State::kSayingGoodbye) {

@@ -28,8 +28,9 @@ uint64_t MemoryBytes() {
   return group == 0 ? machine : std::min(machine, group);
 }
 
-// Others need descriptors as well: TensorFlow's gRPC server never accepts again once it had none. A quarter is for
-// greetings, as each service counts its own, and a task has up to four: those that read hellos, rpc and endpoints.
+// Others need descriptors as well: TensorFlow's gRPC server never accepts again once it has run out of them. A quarter
+// is for greetings, as each service counts its own, and a task has up to four: those that read hellos, rpc and
+// endpoints.
 Options Complete(Options options) {
   if (options.incarnation == 0) options.incarnation = SystemRandom64() | 1;
   const auto descriptors = static_cast<int>(std::min<uint64_t>(reactor::DescriptorsMax(), 1 << 20));

@@ -4,10 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "fusewire/base/random.h"
@@ -301,8 +299,8 @@ TEST(PipeFaults, MessagesAreWholeOrLostUnderAllFaults) {
       uint64_t last_in_order = 0;
       for (const Ear::Got& got : ear->got) {
         // The body has no check: what is left out of it or doubled in it shows in the frames behind it.
-        bool may_be_bent = faults.drop_chance > 0 || faults.duplicate_chance > 0;
-        ASSERT_TRUE(may_be_bent || got.body == bodies[got.call]);
+        bool may_be_corrupted = faults.drop_chance > 0 || faults.duplicate_chance > 0;
+        ASSERT_TRUE(may_be_corrupted || got.body == bodies[got.call]);
         ASSERT_EQ(got.body.size(), bodies[got.call].size());
         ASSERT_EQ(got.head, "head");
         if (got.body.size() < 4096) continue;
@@ -317,7 +315,7 @@ TEST(PipeFaults, MessagesAreWholeOrLostUnderAllFaults) {
 
 class LiarTest : public testing::Test {
  protected:
-  // A greeted client that is no pipe.
+  // A greeted client that is not a pipe.
   LiarTest() : pair_(1, {}, Options(), SmallWindows()), script_(256 << 10) {}
   void SetUp() override { ASSERT_TRUE(pair_.ConnectRaw()); }
 
@@ -367,16 +365,16 @@ TEST_F(LiarTest, AChunkWithoutAMessageIsCorrupt) {
 
 // The length is checked together with what it measures. The rest of it would be made of heartbeats.
 TEST_F(LiarTest, AMetaThatNeverEndsIsCorruptInTime) {
-  std::string bent = script_.Begin(FrameKind::kCall, 1, "head", {});
-  bent[14] ^= 1;  // meta_bytes: 64 KiB more
-  pair_.client_task.AtHome([&] { pair_.raw_client.Say(bent); });
+  std::string mutated = script_.Begin(FrameKind::kCall, 1, "head", {});
+  mutated[14] ^= 1;  // meta_bytes: 64 KiB more
+  pair_.client_task.AtHome([&] { pair_.raw_client.Say(mutated); });
   for (int i = 0; i < 30 && pair_.server_ear.closed == 0; ++i) {
     pair_.world.RunFor(kSecondNs);
     pair_.client_task.AtHome([&] { pair_.raw_client.Say(script_.Control(FrameKind::kPing, 1)); });
   }
   EXPECT_EQ(pair_.server_ear.closed, 1);
   EXPECT_EQ(pair_.server_ear.why.code(), Code::kCorrupt);
-  EXPECT_THAT(pair_.server_ear.why.cause(), HasSubstr("does not come to its end"));
+  EXPECT_THAT(pair_.server_ear.why.cause(), HasSubstr("is never complete"));
   ExpectTyped(pair_.server_ear.why);
 }
 

@@ -47,7 +47,7 @@ class FrameHandler {
   // It is complete. `view` is the body if it was to be viewed. The receiver calls Pipe::Consume(header) once, now or
   // later: until then the message counts against the peer's window.
   virtual Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes view) = 0;
-  // The peer no longer wants the answer to this call of its. Of no use to a side that answers nothing.
+  // The peer no longer wants the answer to this call of its. Ignored by a side that answers nothing.
   virtual void OnCancel(uint64_t /*call*/) {}
 
  protected:

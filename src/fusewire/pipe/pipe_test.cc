@@ -262,7 +262,7 @@ TEST(Pipe, AnIdlePipeGivesItsShareBack) {
   ExpectIdleShareComesBack(pair);
 }
 
-// It answers each ping, so it has always said something lately: that is no reason to keep credit.
+// It answers each ping, so it has always said something lately: that is not a reason to keep credit.
 TEST(Pipe, AnIdlePipeGivesItsShareBackAlsoToAPeerThatPingsOften) {
   Options often = SmallWindows();
   often.silent_ns_max = 2 * kSecondNs;
@@ -369,7 +369,7 @@ TEST(Pipe, RefusesWhatWouldWaitWithoutBound) {
   ASSERT_GT(with_head.come(), 50u);
   EXPECT_EQ(with_head.at(with_head.order()[20]).code(), Code::kOverloaded);
   EXPECT_THAT(with_head.at(with_head.order()[20]).ToString(), HasSubstr("peer server (server:5555), while send"));
-  // A place in the queue has its price, even if nothing stands in it.
+  // Each place in the queue counts, even for an empty message.
   for (int i = 0; i < 100000; ++i)
     pair.Send(pair.client.get(), MakeMessage(FrameKind::kCall, 1, "", body), without_head.Next());
   EXPECT_FALSE(pair.client->HasRoom(0));

@@ -62,7 +62,7 @@ TEST(Recall, ASlowNetworkIsNoFault) {
   EXPECT_EQ(Holder(13'000 * kMib).Ends(1'000'000, 100 * kSecondNs), -1);
 }
 
-// What an hour's worth of liars would hold for ever, if a share of what is left were enough.
+// What lying peers would hold for ever if a share of the rest were enough.
 TEST(Recall, TheSmallestAllowedShareIsEnough) {
   Holder holder(1000 * kMib);
   const int64_t began_ns = holder.now_ns;

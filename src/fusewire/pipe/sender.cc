@@ -2,7 +2,6 @@
 #include "fusewire/pipe/sender.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <utility>
 

@@ -49,7 +49,7 @@ class SendQueue {
   WaitingMessage PopExpress() { return Pop(&express_); }
   WaitingMessage PopInOrder() { return Pop(&in_order_); }
 
-  // The peer wants smaller chunks than we would take: what is longer now goes the long way.
+  // The peer wants smaller chunks than we would take: express messages longer than one now wait their turn.
   void DemoteLongExpress(uint32_t chunk_bytes);
   // The message that makes this call, if it waits here.
   std::optional<WaitingMessage> TakeBack(uint64_t call);
@@ -105,7 +105,7 @@ class Sender {
   void AppendGreeting(ConstBytes bytes);
   // The greeting is over; this is what was agreed. Messages may go.
   void Open(uint32_t chunk_bytes, uint64_t window_bytes);
-  // No message begins or goes on any more; what is lined up for the network still goes, and so does a goodbye.
+  // No message begins or goes on any more; bytes that are queued for the network still go, and so does a goodbye.
   void Stop(const Status& why);
   // Nothing is written any more: every Done hears of it, in the order in which the messages would have been sent.
   void End(const Status& why);
@@ -131,7 +131,7 @@ class Sender {
   void FlushSoon() { home_.FlushLater(flushable_); }
   void Write();
   void OnWritten(size_t bytes);
-  // All that was lined up is written, and no Write is on the stack.
+  // All that was queued is written, and no Write is on the stack.
   bool idle() const { return !in_write_ && writer_.idle(); }
   int64_t wrote_ns() const { return writer_.wrote_ns(); }
   // No message has come or gone for a while: gives back credit that nothing waits for.
@@ -154,7 +154,7 @@ class Sender {
   PipeStats& stats_;
   reactor::Flushable* const flushable_;
   Status why_stopped_;
-  const size_t bulk_bytes_;  // is lined up for the network while less waits; never while express messages wait
+  const size_t bulk_bytes_;  // is queued for the network while less waits; never while express messages wait
 
   SendQueue queue_;
   SendWindow window_;

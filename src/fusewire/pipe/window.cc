@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 
-#include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/wire/wire.h"
 
@@ -100,7 +98,7 @@ void ReceiveWindow::Consume(uint64_t cost) {
   consumed_ += cost;
   if (cost == large_) large_ = 0;
   share_.Used(cost);
-  // Others wait: what this message held goes to them instead of back to our peer.
+  // Others wait: the budget that this message held is for them, and is not granted to our peer again.
   if (reserved_bytes() > 0 && budget_.wanted()) Shrink();
   DcheckSums();
 }

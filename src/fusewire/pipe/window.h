@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The arithmetic of credit, without a socket in sight. Window bytes are header, meta and body of messages; the pipe's
-// own frames are free. Home: the pipe's. Owns: the receiver's share of the process-wide budget. Fails: OnCredit,
-// OnReceived and OnReturn say kCorrupt when the peer gives, takes or gives back more than is possible.
+// The arithmetic of credit, without I/O. Window bytes are header, meta and body of messages; the pipe's own frames are
+// free. Home: the pipe's. Owns: the receiver's share of the process-wide budget. Fails: OnCredit, OnReceived and
+// OnReturn say kCorrupt when the peer gives, takes or gives back more than is possible.
 //   sender                                              receiver
 //   sent <= limit                                       consumed <= received <= granted
 //   a message starts when sent + cost <= limit          granted - consumed <= standing + reserved
@@ -75,7 +75,7 @@ class ReceiveWindow {
   // The layer above is done with as much.
   void Consume(uint64_t cost);
   // The peer wants to have sent `position` bytes in all. More than `message_bytes_max` beyond what it has credit for is
-  // of no use to an honest one, and not granted. `arriving`: what has not come yet of the bodies that have begun.
+  // of no use to an honest one, and not granted. `arriving`: the bytes of bodies that have begun and have not come yet.
   // A peer has to ask although nearly all that came is consumed: the path holds the rest of the window, which then
   // doubles, as far as much of the budget is free.
   void OnWant(uint64_t position, uint64_t message_bytes_max, uint64_t arriving = 0);
@@ -182,7 +182,7 @@ class Recall {
  public:
   explicit Recall(int64_t silent_ns_max);
 
-  // Every now and then. `held_bytes`: what the peer has of the budget now, as credit or as the rest of a body that it
+  // Every now and then. `held_bytes`: the peer's part of the budget now, as credit or as the rest of a body that it
   // has begun; `moved_bytes`: the sum of what it has sent and given back, ever; `wanted`: others wait. True: its time
   // is over.
   bool Look(uint64_t held_bytes, uint64_t moved_bytes, bool wanted, int64_t now_ns);

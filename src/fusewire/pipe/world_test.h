@@ -295,7 +295,7 @@ class PipePair {
     Dial();
     return world.RunUntil([this] { return client_ear.opened > 0 && server_ear.opened > 0; }, 10 * kSecondNs);
   }
-  // A client that is no pipe.
+  // A client that is not a pipe.
   bool ConnectRaw() {
     DialWith([this](std::unique_ptr<transport::Connection> connection) { raw_client.Meet(std::move(connection)); });
     return world.RunUntil([this] { return raw_client.connected() && server != nullptr && raw_client.greeted(); },

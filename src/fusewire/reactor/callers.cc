@@ -11,7 +11,7 @@
 namespace fusewire::reactor {
 namespace {
 
-// How long a caller tries to take a loop whose thread is awake, before it rather sleeps.
+// How long a caller tries to take a loop whose thread is awake, before it sleeps instead.
 constexpr int64_t kTakeOverNs = 20 * kMicrosecondNs;
 // Sending may leave more to send; a caller that hands in does not stay for all of it.
 constexpr int kFlushesMax = 4;
@@ -49,7 +49,7 @@ bool Callers::TryRun(Task& task) {
 
 bool Callers::AwaitSignal(Waiter* waiter, int64_t deadline_ns, Interrupts interrupts) {
   if (waiter->signalled()) return true;
-  if (loop_.is_manual()) return false;  // the thread that turns the world has to go on
+  if (loop_.is_manual()) return false;  // this thread turns all the manual reactors, and must go on
   return waiter->Sleep(loop_.home().clock, deadline_ns, interrupts);
 }
 

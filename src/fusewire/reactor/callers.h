@@ -24,7 +24,7 @@ class Callers {
   bool Wait(Waiter* waiter, int64_t deadline_ns, Idling idling, Interrupts interrupts);
   // As Run, if the loop is free: what was posted before comes first. False: it is not.
   bool TryRun(Task& task);
-  // Comes home to wait there, if that may be had soon.
+  // Comes home to wait there, if the loop gets free soon.
   bool TryTakeOver(const Waiter& waiter);
   // At home, after TryTakeOver: runs the loop until the signal, the deadline, an interrupt, the loop's end, or, after a
   // long time, the next caller, and leaves. False: an interrupt has ended the wait.

@@ -26,7 +26,7 @@ namespace fusewire::reactor {
 
 class CancelHook;
 
-// How long a signal that interrupts no sleep may stay unheard.
+// How long a signal that interrupts no sleep may go unnoticed.
 constexpr int64_t kAskNs = 200 * kMillisecondNs;
 
 class CancelToken {
@@ -44,7 +44,7 @@ class CancelToken {
   bool cancelled() const { return cancelled_.load(std::memory_order_seq_cst); }
 
   // ---- for the thread that waits ----
-  // Asks, where there is somebody to ask. True: it is cancelled.
+  // Asks, if the token has an Asking. True: it is cancelled.
   bool Ask();
   // Until when it may wait before it asks, and whether a signal ends its sleep.
   int64_t NextAskNs(int64_t now_ns) const { return asking_ ? AddNs(now_ns, kAskNs) : kForeverNs; }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "fusewire/base/clock.h"
 #include "fusewire/reactor/reactor.h"
 
 namespace fusewire::reactor {

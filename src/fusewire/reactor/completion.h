@@ -69,8 +69,8 @@ class Completion {
 
 // A Drain counts what is open at one home (calls, operations, messages), and says when all of it is done: the one
 // "until nothing is left" of everything that closes.
-// Invariants: the count is never below zero. What is opened while a thread waits is waited for, too. It outlives every
-// wait: that is checked.
+// Invariants: the count is never below zero. A thread that waits also waits for what is opened meanwhile. It outlives
+// every wait: that is checked.
 class Drain {
  public:
   // `what` is counted, in the words of an error: "calls of client ps:0".

@@ -15,7 +15,6 @@
 #include <new>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "fusewire/base/check.h"
 
@@ -26,7 +25,7 @@
 namespace fusewire::reactor {
 namespace {
 
-// A file in memory of one page that nobody can cut short: what is mapped stays mapped.
+// A file in memory of one page that nobody can truncate: a mapping of it stays valid.
 int MakePage(const char* name) {
   int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd >= 0 && ftruncate(fd, kDoorbellPageBytes) == 0) return fd;
@@ -130,7 +129,7 @@ bool Doorbell::AnswerAll() {
   return true;
 }
 
-// One that is rung for alone, and again, and shares its bit with nobody.
+// A handler that is rung for alone, more than once, and shares its bit with no other.
 void Doorbell::Choose(uint64_t rung) {
   const bool again = std::exchange(rung_before_, rung) == rung && std::has_single_bit(rung);
   if (!again) return;
@@ -138,7 +137,7 @@ void Doorbell::Choose(uint64_t rung) {
   DoorbellHandler* one = counts_[bit] == 1 ? handlers_[bit].front() : nullptr;
   if (one == nullptr || one == watched_one_) return;
   if (watches_) StopWatching();
-  // Also of one that was told before to ring again: it may not have known that when it wrote, and nobody asks it now.
+  // The peer of the previous one has just been told to ring again, and may have written before it knew.
   if (watched_one_ != nullptr && watched_one_->HasNews()) RingHere(watched_bit_);
   watched_one_ = one;
   watched_bit_ = bit;

@@ -13,11 +13,11 @@
 //   the reactor  sets `asleep`; looks at `rung`: set? stay awake; else sleep in epoll
 // In any order of these, the peer sees `asleep` or the reactor sees the bit. An eventfd that was written before the
 // reactor came to epoll is there when it comes. A system call is made only for a reactor that is parked.
-// While the loop turns without a pause it looks at one of those who hang here directly, the one that was rung for alone
-// and again: its peer is told that it need not ring. That ends in the same order as above: the handler takes the word
+// While the loop turns without a pause, it asks one of its handlers directly, the one that was rung for alone and
+// repeatedly: its peer is told that it need not ring. That ends in the same order as above: the handler takes the word
 // back, and is asked for news once more, before anybody sleeps.
-// A peer that lies can ring for nothing, or wipe the bits of others. Those are made good by a sweep: each time the
-// reactor parks it looks at those of one bit, in turn, and each of its timers makes it park again.
+// A lying peer can ring for nothing, or clear the bits of others. A sweep makes up for those: each time the reactor
+// parks, it calls the handlers of one bit, in turn, and each of its timers makes it park again.
 // Home: the reactor. Owns: the two files, their mappings, the eventfd. Fails: Make says why.
 #pragma once
 

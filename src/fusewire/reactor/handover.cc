@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/reactor/home.h"
 #include "fusewire/reactor/poller.h"
 
 namespace fusewire::reactor {
@@ -74,8 +73,8 @@ bool Handover::TurnBeforeLeaving(int turns_max) {
     loop_.SetSleeping(true);
     bool busy = loop_.HasMail() || !parts.output.empty();
     const bool alone = place() == ThreadPlace::kNone && !(loop_.is_manual() && turns_max == 0);
-    // A thread on its way out does not serve the whole world: the reactor's goes on, where there is one.
-    // When there is no loop any more, nobody answers those who ring.
+    // A thread that leaves does not do all the work that is left: the reactor's own thread goes on, if there is one.
+    // Once the loop has ended, no thread answers the doorbell.
     if (alone) busy = loop_.has_posted_mail() || !parts.output.empty();
     if (!busy) return false;
     if (turns++ >= turns_max && !alone) return true;

@@ -62,7 +62,8 @@ class Handover {
   // ---- the reactor's thread ----
   // Whether it had better wait where it is not in the way of callers.
   bool MustMakeWay(int64_t now_ns) const;
-  // It is about to park there, by the clock where it may and callers are hot, or else until it is woken or `else_ns`.
+  // It is about to park there: with a timeout if it may have one and callers follow closely, otherwise until it is
+  // woken or `else_ns`.
   void ThreadParks(ThreadPlace place, bool may_guard, int64_t now_ns, int64_t else_ns);
   // Parked at that place: returns the events that have come, and whether they are a reason to come home.
   bool AwaitWork(ThreadPlace place, PolledEvents* polled);
@@ -92,8 +93,8 @@ class Handover {
   std::atomic<int64_t> left_ns_{0};  // when a caller drove last
   std::atomic<int> came_soon_{0};    // how often callers have come back soon; one that does not takes most of it
   // Set by the token's holder, cleared by it and by the thread that was woken. While it is set, the outer epoll is
-  // armed or the thread is on its way to the token; it may be clear although the epoll is armed: that costs one wake-up
-  // in vain.
+  // armed or the thread is on its way to the token; it may be clear although the epoll is armed: that costs one
+  // needless wake-up.
   std::atomic<bool> outer_armed_{false};
   int outer_ = -1;
 };

@@ -2,7 +2,6 @@
 // For tests of reactors: calls at a home, waits with a deadline, and a descriptor that has an event.
 #pragma once
 
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -20,7 +19,7 @@
 
 namespace fusewire::reactor {
 
-// Longer than anything may take, shorter than a test's time limit.
+// Longer than anything may take, but shorter than a test's time limit.
 constexpr int64_t kTestPatienceNs = 20 * kSecondNs;
 
 inline int64_t SoonNs(int64_t delay_ns = kTestPatienceNs) { return Clock::Real()->NowNs() + delay_ns; }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <thread>
 #include <utility>
 
 #include "fusewire/base/check.h"
@@ -114,7 +113,7 @@ bool Loop::Look(bool yields) {
 }
 
 bool Loop::Spin(int64_t until_ns) {
-  // Here, not when something has come: then a thread waits for what follows from it.
+  // Reads the clock now, and not once something has come: then a thread waits for the result.
   UpdateNow();
   idle_since_ns_ = home_.now_ns;
   const bool learns = idling_ == Idling::kLearned, yields = idling_ == Idling::kYields;

@@ -1,8 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/reactor/loop_thread.h"
 
-#include <pthread.h>
-
 #include <string>
 #include <utility>
 

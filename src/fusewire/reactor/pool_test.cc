@@ -2,7 +2,6 @@
 #include "fusewire/reactor/reactor.h"
 
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <sys/resource.h>
 
 #include <atomic>

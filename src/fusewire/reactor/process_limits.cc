@@ -8,11 +8,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
-#include <vector>
 
 namespace fusewire::reactor {
 namespace {

@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // What this process may use: the limits of its control groups, its own and every group above, of version 1, 2 or both
 // (a container is one, though it shows all of its host's processors and memory); how many descriptors; and the
-// processors of its affinity mask. Home: any thread. Fails: PinThisThread alone; what cannot be read is no limit, and a
-// limit of descriptors that can't be read or raised is taken as it is.
+// processors of its affinity mask. Home: any thread. Fails: PinThisThread alone; a limit that cannot be read counts as
+// none, and a limit of descriptors that can't be read or raised is taken as it is.
 #pragma once
 
 #include <cstdint>

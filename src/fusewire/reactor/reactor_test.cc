@@ -390,7 +390,7 @@ TEST(Reactor, FiresTimersArmedByAnyThread) {
       reactor->Arm(&timer, 2 * kMillisecondNs);
       due_ns = timer.due_ns();
     };
-    // Half of them from a caller that leaves at once: the parked thread has to hear of the new time.
+    // Half of them from a caller that leaves at once: the parked thread has to learn of the new time.
     if (i % 2 == 0) {
       EXPECT_TRUE(Eventually([&] { return reactor->TryRunHere(arm); }));
     } else {

@@ -30,14 +30,14 @@ class SpinLearner {
     spun_wait_ns_ += (waited_ns - spun_wait_ns_) / 8;
     probe_every_ = kProbeMin;
   }
-  // The spin was in vain.
+  // The spin caught nothing.
   void Miss() {
     score_ -= score_ / 4;
     probe_every_ = std::min(kProbeMax, probe_every_ * 2);
   }
   // Something came waited_ns after the loop ran out of work; it was parked meanwhile.
   void Parked(int64_t waited_ns) {
-    if (spins_now_ || waited_ns > kNearNs) return;  // after a spin in vain, or not what a spin could have caught
+    if (spins_now_ || waited_ns > kNearNs) return;  // the spin caught nothing, or none could have caught this
     parked_wait_ns_ = parked_wait_ns_ == 0 ? waited_ns : parked_wait_ns_ + (waited_ns - parked_wait_ns_) / 4;
   }
   bool pays() const { return near() && (parked_wait_ns_ == 0 || spun_wait_ns_ <= parked_wait_ns_); }

@@ -98,7 +98,7 @@ TEST(SpinLearner, GivesUpAfterAFewMisses) {
     learner.Miss();
     ASSERT_LT(++misses, 10);
   }
-  EXPECT_GE(misses, 2);  // one event that is late is no reason to stop
+  EXPECT_GE(misses, 2);  // one late event is not a reason to stop
 }
 
 TEST(SpinLearner, SpinsAboutAsLongAsEventsTake) {
@@ -111,7 +111,7 @@ TEST(SpinLearner, SpinsAboutAsLongAsEventsTake) {
   EXPECT_GE(std::max(learner.NextSpinNs(), learner.NextSpinNs()), 18 * kMicrosecondNs);
 }
 
-// Half of the events near, half of them far: whatever it does, what it spins in vain stays bounded.
+// Half of the events near, half of them far: whatever it does, the time that it spins for nothing stays bounded.
 TEST(SpinLearner, NeverSpinsMoreThanItWouldHaveToWait) {
   Random random(3);
   SpinLearner learner(kMaxNs);

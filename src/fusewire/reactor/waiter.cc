@@ -10,7 +10,6 @@
 #include <climits>
 #include <thread>
 
-#include "fusewire/base/check.h"
 #include "fusewire/reactor/loop_requests.h"
 
 namespace fusewire::reactor {

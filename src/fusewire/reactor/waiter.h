@@ -20,7 +20,7 @@ class LoopRequests;
 
 // How a caller that waits spends its time before it sleeps.
 enum class Idling {
-  kLearned,  // as has paid so far
+  kLearned,  // whatever has paid off so far
   kSpins,    // looks for work: the peer works at the same time, on another processor
   kYields,   // looks for work, and lets other threads run in between: the peer may need this very processor
 };

@@ -96,7 +96,7 @@ void Client::Close() {
   while (true) {
     const Status drained = core_->under_way().Wait(home(), AddNs(home().clock()->NowNs(), kCloseLogNs));
     if (drained.ok()) return;
-    FUSEWIRE_LOG(kWarn, "closing a client still waits: %s", drained.Explained().c_str());
+    FUSEWIRE_LOG(kWarn, "a client that closes is still waiting: %s", drained.Explained().c_str());
   }
 }
 
@@ -279,7 +279,7 @@ void ClientCore::OnUp(const pipe::PeerInfo& peer, bool restarted) {
   peer_ = peer.ToString();
   last_failure_ = Status::Ok();
   if (options_.incarnation != 0 && options_.incarnation != peer.incarnation) {
-    link_.Close(Status::Refused("another process than the one that is meant answers at this address")
+    link_.Close(Status::Refused("a process other than the intended one answers at this address")
                     .Next("the peer has restarted: ask for its new address"));
     return;
   }

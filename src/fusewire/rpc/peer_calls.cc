@@ -2,19 +2,15 @@
 #include "fusewire/rpc/peer_calls.h"
 
 #include <algorithm>
-#include <atomic>
 #include <map>
-#include <memory>
-#include <string>
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/wire/wire.h"
 
 namespace fusewire::rpc {
 namespace {
 
-// Less is the business of the limit of calls in flight.
+// Smaller answers are bounded by the limit of calls in flight.
 constexpr uint64_t kCountedBytesMin = 4096;
 
 std::atomic<uint64_t> held_bytes{0};
@@ -51,7 +47,7 @@ Status HoldAnswer(Buffers* body, uint64_t bytes_max) {
   if (before > 0 && bytes > bytes_max - std::min(before, bytes_max)) {
     held_bytes.fetch_sub(bytes, std::memory_order_relaxed);
     return Status::Overloaded("callers have not taken answers of " + std::to_string(before) + " bytes")
-        .Next("ask less at a time, or raise answers_bytes_max of the server");
+        .Next("ask for less at a time, or raise answers_bytes_max of the server");
   }
   const Bytes place = last->bytes();
   *last = Buffer::Wrap(place, std::make_unique<Held>(std::move(*last), bytes).release(), Release);
@@ -318,7 +314,7 @@ Status PeerCalls::WhyNot(ConstBytes head, Buffers* body) const {
     return waits ? HoldAnswer(body, home_.answers_bytes_max) : Status::Ok();
   }
   return Status::Overloaded("the caller does not take answers as fast as they come")
-      .Next("ask less at a time; a handler that streams waits for the done of each part");
+      .Next("ask for less at a time; a handler that streams waits for the done of each part");
 }
 
 void PeerCalls::SendPart(ServerCall* call, ConstBytes head, Buffers body, Done done) {

@@ -22,12 +22,11 @@
 
 namespace fusewire::rpc {
 
-// The memory of answers that their callers have not taken yet. A request is the caller's credit again when its answer
-// begins, so without a limit of its own here, a caller that asks and does not read could fill all memory with answers.
-// Counts memory that exists for an answer alone (Buffer::is_own()): what a handler lends is its own anyway.
-// One sum for all servers of a process.
-// Any thread. Fails with kOverloaded. Counts the body until its last own segment is released. An answer that waits
-// alone is held, however long.
+// The memory of answers that their callers have not taken yet. A caller gets the credit for its request back when the
+// answer begins: without this limit, one that asks and never reads could fill all memory with answers. Counts memory
+// that exists for an answer alone (Buffer::is_own()): memory that a handler lends is its own anyway. One sum for all
+// servers of a process. Any thread. Fails with kOverloaded. Counts the body until its last own segment is released. An
+// answer that waits alone is held, however long.
 Status HoldAnswer(Buffers* body, uint64_t bytes_max);
 // Any thread.
 uint64_t HeldAnswerBytes();

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <utility>
-#include <vector>
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"

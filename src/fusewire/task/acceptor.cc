@@ -5,12 +5,10 @@
 #include <atomic>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/mutex.h"
 #include "fusewire/pipe/handshake.h"
-#include "fusewire/task/service_listener.h"
 #include "fusewire/wire/hello.h"
 
 namespace fusewire::task {
@@ -121,7 +119,7 @@ Status Acceptor::Listen(const transport::Address& address, pipe::PortRange ports
   Impl* impl = impl_.get();
   auto lobby = impl->NewListener(pipe::kNoService, impl->context, AllOf(impl->pool),
                                  [](pipe::Pipe&) -> std::unique_ptr<pipe::Receiver> {
-                                   FUSEWIRE_CHECK(false);  // it greets nobody to the end
+                                   FUSEWIRE_CHECK(false);  // it completes no greeting
                                    return nullptr;
                                  });
   Status opened;

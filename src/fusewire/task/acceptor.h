@@ -28,7 +28,8 @@ struct AcceptorStats {
 
 class Acceptor {
  public:
-  // All references outlive the acceptor. `context` bounds what has not said yet which service it wants.
+  // All references outlive the acceptor. `context` bounds the connections that have not yet said which service they
+  // want.
   Acceptor(pipe::PipeContext& context, reactor::Pool& pool, transport::Transport& transport);
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;

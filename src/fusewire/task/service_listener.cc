@@ -111,7 +111,7 @@ void ServiceListener::Take(std::unique_ptr<transport::Incoming> incoming) {
   }
 }
 
-// Posted also at home: the connection that it was is still in the middle of a read.
+// Posted even at home: the old connection is still in the middle of a read.
 void ServiceListener::Take(pipe::HandedOver handed) {
   FUSEWIRE_AT_HOME(first_home_);
   FUSEWIRE_CHECK(handed.incoming != nullptr);

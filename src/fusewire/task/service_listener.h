@@ -87,7 +87,7 @@ class ServiceListener {
   // Its pipes end without a goodbye.
   ~ServiceListener();
 
-  // At the first home. What comes has been counted.
+  // At the first home. The acceptor has counted the connection already.
   void Take(std::unique_ptr<transport::Incoming> incoming);
   void Take(pipe::HandedOver handed);
   // At the first home. Says goodbye to all, once it has been delivered at the homes that are added to *homes.

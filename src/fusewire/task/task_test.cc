@@ -76,7 +76,7 @@ class Service {
   std::map<const void*, int> pipes_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
-// Somebody who comes for a service.
+// A client of a service.
 class Client final : public pipe::LinkHandler {
  public:
   Client(Task& own, const transport::Address& address, uint16_t service) : home_(own.pool().at(0)) {
@@ -91,7 +91,7 @@ class Client final : public pipe::LinkHandler {
   bool AwaitUp() {
     return reactor::Eventually([this] { return ups_.load() > 0; }, kDeadlineNs);
   }
-  // Why it is not in, or is not any more.
+  // Why it is not connected.
   Status AwaitDown() {
     EXPECT_TRUE(reactor::Eventually([this] { return downs_.load() > 0; }, kDeadlineNs));
     Status why;

@@ -51,7 +51,7 @@ void Accepting::OnEvents(uint32_t) {
   }
 }
 
-// Without a descriptor the waiting connections would keep epoll busy for ever, and their diallers in the dark.
+// Connections that wait because no descriptor is left would keep epoll busy for ever, and their diallers uninformed.
 void Accepting::TurnAwaySome() {
   int error = errno;
   uint64_t suppressed = 0;

@@ -4,7 +4,6 @@
 #include <netdb.h>
 
 #include <deque>
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -15,9 +14,9 @@ namespace fusewire::transport {
 namespace {
 
 // All addresses, also of a family that no interface has but loopback (no AI_ADDRCONFIG): on a host whose own address is
-// of IPv6 only, 127.0.0.1 may still be where the peer listens. One that cannot be reached fails at once.
+// of IPv6 only, 127.0.0.1 may still be where the peer listens. An address that cannot be reached fails at once.
 Names AskSystem(const std::string& host) {
-  // A listener does not ask the system either: see WhereToListen.
+  // A listener does not ask the system's resolver either: see WhereToListen.
   if (host == "localhost") return std::vector<std::string>{"127.0.0.1", "::1"};
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
@@ -51,7 +50,7 @@ struct Resolver::Work {
   std::deque<Question> questions FUSEWIRE_GUARDED_BY(mutex);
   bool started FUSEWIRE_GUARDED_BY(mutex) = false;
   bool closed FUSEWIRE_GUARDED_BY(mutex) = false;
-  // The thread is giving an answer to a reactor, which has to live until it has.
+  // The thread is delivering an answer to a reactor, which must live until then.
   bool posting FUSEWIRE_GUARDED_BY(mutex) = false;
   pthread_t thread FUSEWIRE_GUARDED_BY(mutex) = {};
   ResolveNames resolve;  // written before the thread begins

@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // What all dials of a name share: the resolver, and one deadline for the places that the name leads to.
 // Home: Resolve from any reactor, the answer comes back to it; a dial lives on one reactor. Owns: the resolver one
-// thread, from the first name on; it is left behind when the resolver goes while the system still thinks. Fails: with
-// kUnavailable and the system's words; a dial with the last error, or kTimeout.
+// thread, from the first name on; it is left behind if the resolver is destroyed while the system still resolves.
+// Fails: with kUnavailable and the system's words; a dial with the last error, or kTimeout.
 #pragma once
 
 #include <pthread.h>

@@ -2,12 +2,9 @@
 #include "fusewire/transport/layer_connection.h"
 
 #include <algorithm>
-#include <string>
-#include <utility>
 
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
-#include "fusewire/transport/reading.h"
 
 namespace fusewire::transport {
 namespace {
@@ -15,7 +12,7 @@ namespace {
 constexpr size_t kRecordBytes = 16 * 1024;  // the most that one holds
 constexpr size_t kRecordWireBytes = kRecordBytes + 512;
 constexpr size_t kBulkBytes = 8 * kRecordBytes;   // read at a time
-constexpr size_t kWriteBytes = 8 * kRecordBytes;  // of a Write, at a time: what is urgent waits behind it
+constexpr size_t kWriteBytes = 8 * kRecordBytes;  // of a Write, at a time: urgent messages wait behind it
 
 class LayerTransport final : public Transport {
  public:

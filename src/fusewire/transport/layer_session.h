@@ -36,9 +36,10 @@ class Session {
   void Feed(ConstBytes come);
   // Copies what was fed and has not been taken yet: its memory goes.
   void KeepRest();
-  // So much is about to be written: finds memory for all of it at once.
+  // Reserves memory for this many bytes, which are about to be written.
   void Prepare(size_t bytes);
-  // To be sent. They stay where they are until all of them were Sent: what is said meanwhile comes after them.
+  // The bytes to send. They stay where they are until all of them were Sent; bytes that are written meanwhile come
+  // after them.
   ConstBytes out();
   bool has_out() const { return sent_ < out_.size(); }
   void Sent(size_t bytes);

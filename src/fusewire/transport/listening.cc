@@ -5,14 +5,11 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
-#include <vector>
 
 #include "fusewire/base/bytes.h"
-#include "fusewire/transport/socket_address.h"
 
 namespace fusewire::transport {
 namespace {
@@ -102,7 +99,7 @@ ListeningPlace WhereToListen(const std::string& host) {
   SocketAddress number;
   if (ParseNumeric(host, 0, &number)) {
     if (MayBind(number)) return ListeningPlace{host, ""};
-    return ListeningPlace{"", host + " is no address of this machine"};
+    return ListeningPlace{"", host + " is not an address of this machine"};
   }
   std::string why;
   bool is_loopback = false;
@@ -131,7 +128,7 @@ Result<std::string> ListenAsSaid(const std::string& said) {
   const std::string own = WordsOf(OwnAddresses());
   SocketAddress number;
   const bool is_name = !ParseNumeric(said, 0, &number);
-  return Status::Invalid((is_name ? said + " is no interface of this machine, and as a name: " : "") + place.why +
+  return Status::Invalid((is_name ? said + " is not an interface of this machine, and as a name: " : "") + place.why +
                          "; it has " + own)
       .Phase("choose an address to listen on")
       .Next("name an interface, a network like 10.0.0.0/8 or an address that it has; * for every interface");
@@ -199,7 +196,7 @@ Result<std::string> AddressInNetwork(const std::string& network, const std::vect
       !length.empty() && length.size() <= 3 && length.find_first_not_of("0123456789") == std::string::npos;
   if (!is_number || !ParseNumeric(network.substr(0, slash), 0, &base) ||
       std::atoi(length.c_str()) > BitsOf(base).bits) {
-    return NotAsSaid("\"" + network + "\" is no network").Next("write it like 10.0.0.0/8 or fd00::/8");
+    return NotAsSaid("\"" + network + "\" is not a network").Next("write it like 10.0.0.0/8 or fd00::/8");
   }
   for (const OwnAddress& one : own) {
     if (one.address.storage.ss_family != base.storage.ss_family || IsLinkLocal(one.address)) continue;

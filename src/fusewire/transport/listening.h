@@ -36,19 +36,19 @@ struct ListeningPlace {
   std::string why;   // that it is every interface, unless that was asked for
 };
 
-// `host`: a number or a name; empty, "*": every interface, as asked. A name is worth the first address of this machine
-// that it has. Only "localhost" and its numbers mean loopback: another name that leads there on this machine may lead
-// its peers elsewhere.
+// `host`: a number or a name; empty, "*": every interface, as asked. A name stands for the first of its addresses that
+// this machine has. Only "localhost" and its numbers mean loopback: another name that resolves to it on this machine
+// may resolve to something else on its peers.
 ListeningPlace WhereToListen(const std::string& host);
-// Where an operator says: as above, and "eth0", an interface, or "10.0.0.0/8", a network. An interface's name is worth
-// more than a host's. In numbers; "": every interface. Fails if this machine has no such address: another one, or every
+// As an operator says: as above, and "eth0", an interface, or "10.0.0.0/8", a network. A name is an interface's before
+// it is a host's. In numbers; "": every interface. Fails if this machine has no such address: another one, or every
 // interface, was not allowed.
 Result<std::string> ListenAsSaid(const std::string& said);
 // Whether this machine has an interface with this name.
 bool IsInterface(const std::string& name);
 // Whether it is an IPv6 address that only one link knows: fe80::/10.
 bool SaysLinkLocal(const std::string& host);
-// Whether it says loopback to every machine: "localhost", 127.0.0.0/8, ::1.
+// Whether it means loopback on every machine: "localhost", 127.0.0.0/8, ::1.
 bool SaysLoopback(const std::string& host);
 
 }  // namespace fusewire::transport

@@ -41,7 +41,7 @@ TEST(Listening, EveryInterfaceIsTakenAsAsked) {
 TEST(Listening, WhatCannotBeToldIsEveryInterfaceWithAReason) {
   const ListeningPlace elsewhere = WhereToListen("192.0.2.1");  // kept free for documents
   EXPECT_EQ(elsewhere.host, "");
-  EXPECT_THAT(elsewhere.why, HasSubstr("192.0.2.1 is no address of this machine"));
+  EXPECT_THAT(elsewhere.why, HasSubstr("192.0.2.1 is not an address of this machine"));
   const ListeningPlace unknown = WhereToListen("no-such-host.invalid");
   EXPECT_EQ(unknown.host, "");
   EXPECT_THAT(unknown.why, HasSubstr("no-such-host.invalid"));
@@ -110,7 +110,7 @@ TEST(Interfaces, WhatIsNoNetworkIsAnError) {
                             "10.0.0.0/-1", "10.0.0.0/8/9", "10.0.0.0/0008"}) {
     const Status failed = AddressInNetwork(wrong, TwoNets()).status();
     EXPECT_EQ(failed.code(), Code::kInvalid) << wrong;
-    EXPECT_THAT(failed.ToString(), HasSubstr("is no network")) << wrong;
+    EXPECT_THAT(failed.ToString(), HasSubstr("is not a network")) << wrong;
   }
 }
 
@@ -130,12 +130,12 @@ TEST(Listening, AnOperatorSaysItInFiveWays) {
 }
 
 TEST(Listening, AWrongWordIsNotReplacedByAnother) {
-  EXPECT_THAT(ListenAsSaid("192.0.2.1").status().ToString(), HasSubstr("192.0.2.1 is no address of this machine"));
+  EXPECT_THAT(ListenAsSaid("192.0.2.1").status().ToString(), HasSubstr("192.0.2.1 is not an address of this machine"));
   const Status neither = ListenAsSaid("no-such-host.invalid").status();
-  EXPECT_THAT(neither.ToString(), HasSubstr("no-such-host.invalid is no interface of this machine"));
+  EXPECT_THAT(neither.ToString(), HasSubstr("no-such-host.invalid is not an interface of this machine"));
   EXPECT_THAT(neither.ToString(), HasSubstr("lo 127.0.0.1"));
   EXPECT_THAT(ListenAsSaid("fe80::1").status().ToString(), HasSubstr("link-local"));
-  EXPECT_THAT(ListenAsSaid("10.0.0.0/99").status().ToString(), HasSubstr("is no network"));
+  EXPECT_THAT(ListenAsSaid("10.0.0.0/99").status().ToString(), HasSubstr("is not a network"));
 }
 
 }  // namespace

@@ -4,10 +4,11 @@
 // over for sending is given back once the network is done with it.
 // Home: a Connection lives, works and dies on the reactor that it was made for; a Listener likewise.
 // Owns: its descriptors. Never the memory that it reads into or writes from.
-// Fails: a Connection once, through OnClosed, with the errno and what was being done. Who the peer is, is added above:
-// a pipe knows its name.
+// Fails: a Connection once, through OnClosed, with the errno and what was being done. A pipe, which
+// knows the peer's name, adds it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -21,6 +22,14 @@ namespace fusewire::transport {
 
 // How many pieces a Connection asks for at a time at the most.
 constexpr size_t kLandingPartsMax = 32;
+
+// A connection gives way to the others of its reactor after it has read this much.
+constexpr size_t kReadBytesPerTurn = 1 << 20;
+// Large enough for a hundred small messages; under kCopyBytesMax, so that no large piece of payload is ever copied out.
+constexpr size_t kLookAheadMax = kCopyBytesMax - 1;
+// Where connections look at bytes: never in memory that the peer could change meanwhile. The bytes are gone when the
+// callback returns, so one buffer a thread serves all connections.
+inline thread_local uint8_t look_ahead[kLookAheadMax];
 
 // The questions and events of a Connection. All calls at home. No call may destroy the Connection, except OnClosed.
 class ConnectionHandler {
@@ -73,25 +82,25 @@ class Connection {
   // At home, while Writes are unanswered: whether all of them is taken, but for the memory, and another one is welcome
   // meanwhile. They are answered in order.
   virtual bool TakesMore() const { return false; }
-  // At home. How much bulk is worth having under way: what is urgent waits behind it.
+  // At home. How many bytes of long messages are worth having under way: urgent messages wait behind them.
   virtual size_t BulkBytes() const { return 64 * 1024; }
-  // At home. Whether all that was written has arrived at the peer's host; if not, OnDelivered says when. One who closes
-  // before depends on the peer: what the peer sends to a closed connection ends the delivery.
+  // At home. Whether all that was written has arrived at the peer's host; if not, OnDelivered says when. If it is
+  // closed before that, the delivery depends on the peer: data that the peer sends to a closed connection ends it.
   virtual bool Delivered() { return true; }
-  // At home. What was written is still delivered if the network can; nothing is read any more. OnClosed(why) follows
-  // later, not from inside Close. Closing again changes nothing.
+  // At home. Bytes that were written are still delivered if the network can; nothing is read any more. OnClosed(why)
+  // follows later, not from inside Close. Closing again changes nothing.
   virtual void Close(Status why) = 0;
-  // At home, not from inside a call to the handler. Reads what there is, though it is less than is worth waking up for.
+  // At home, not from inside a call to the handler. Reads what has come, even if that is less than is worth a wake-up.
   virtual void Look() {}
   // At home. When it returns, nothing touches the memory that Landing() named last: for a handler that needs it back
-  // before the next call. What had come there by then is told by OnLanded, now or later, all the same.
+  // before the next call. OnLanded still tells of the bytes that have come there by then, now or later.
   virtual void TakeBackLanding() {}
   // At home, inside OnBytes, of one that was adopted and that nothing was written to yet: lets go of its home, for
   // another. Unread bytes move with it, and the dialler does not notice. The handler gets no more calls.
   // Null: it cannot, and nothing has changed.
   virtual std::unique_ptr<Incoming> HandOver() { return nullptr; }
   // At home, once something has come: bytes that the two ends of this connection share, and nobody else knows, not even
-  // somebody between them; they go into the proofs of the greeting. Empty: there are none.
+  // a machine in the middle; they go into the proofs of the greeting. Empty: there are none.
   virtual std::string Binding() { return std::string(); }
   // "10.0.0.7:5555", for words and logs.
   virtual const std::string& peer_address() const = 0;

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Little-endian integers and texts, one by one, for wire.cc and hello.cc.
+// Little-endian integers and texts, one by one.
 // Home: none. Fails: a Reader that runs out of bytes returns zeros from then on, and ok() is false.
 #pragma once
 
@@ -58,8 +58,7 @@ inline void AppendText(std::string* out, const char* text, size_t size) {
 }
 inline void AppendText(std::string* out, const std::string& text) { AppendText(out, text.data(), text.size()); }
 
-// Reads from the front of a view, never beyond its end; check ok() before using the values
-// that were read.
+// Reads from the front of a view, never beyond its end; check ok() before using the values that were read.
 class Reader {
  public:
   explicit Reader(ConstBytes in) : left_(in) {}
@@ -69,8 +68,7 @@ class Reader {
 
   ConstBytes Take(size_t size) {
     if (size > left_.size) {
-      ok_ = false;
-      left_ = ConstBytes();
+      Fail();
       return ConstBytes();
     }
     ConstBytes taken = left_.Sub(0, size);
@@ -83,6 +81,12 @@ class Reader {
     return taken.size == sizeof(T) ? Load<T>(taken.data) : T{0};
   }
   ConstBytes Text() { return Take(Number<uint16_t>()); }
+
+ protected:
+  void Fail() {
+    ok_ = false;
+    left_ = ConstBytes();
+  }
 
  private:
   ConstBytes left_;

@@ -54,7 +54,7 @@ std::string HelloBody(const Hello& hello) {
 Status CheckEnd(const Reader& reader, const char* what) {
   if (!reader.ok()) return Truncated(what);
   if (reader.left().empty()) return Status();
-  return Status::Corrupt(std::string(what) + ": " + std::to_string(reader.left().size) + " bytes behind its end");
+  return Status::Corrupt(std::string(what) + ": " + std::to_string(reader.left().size) + " bytes after its end");
 }
 
 template <class Array>

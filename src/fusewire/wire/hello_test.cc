@@ -6,7 +6,6 @@
 
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "fusewire/base/random.h"
 #include "fusewire/wire/golden_test.h"
@@ -158,12 +157,12 @@ TEST(Greeting, EveryTruncationAndEveryExtraByteIsNoticed) {
     EXPECT_EQ(DecodeGreetingPrefix(hello.substr(0, size)).status().cause(), "greeting: cut off");
   }
   const std::string x = "x";
-  EXPECT_EQ(DecodeHello(BodyOf(hello + x)).status().cause(), "hello: 1 bytes behind its end");
-  EXPECT_EQ(DecodeWelcome(BodyOf(welcome + x)).status().cause(), "welcome: 1 bytes behind its end");
-  EXPECT_EQ(DecodeWelcome(BodyOf(proven + x)).status().cause(), "welcome: 1 bytes behind its end");
-  EXPECT_EQ(DecodeProof(BodyOf(proof + x)).status().cause(), "proof: 1 bytes behind its end");
-  EXPECT_EQ(DecodeChallenge(BodyOf(challenge + x)).status().cause(), "challenge: 1 bytes behind its end");
-  EXPECT_EQ(DecodeRefusal(BodyOf(refusal + x)).status().cause(), "refusal: 1 bytes behind its end");
+  EXPECT_EQ(DecodeHello(BodyOf(hello + x)).status().cause(), "hello: 1 bytes after its end");
+  EXPECT_EQ(DecodeWelcome(BodyOf(welcome + x)).status().cause(), "welcome: 1 bytes after its end");
+  EXPECT_EQ(DecodeWelcome(BodyOf(proven + x)).status().cause(), "welcome: 1 bytes after its end");
+  EXPECT_EQ(DecodeProof(BodyOf(proof + x)).status().cause(), "proof: 1 bytes after its end");
+  EXPECT_EQ(DecodeChallenge(BodyOf(challenge + x)).status().cause(), "challenge: 1 bytes after its end");
+  EXPECT_EQ(DecodeRefusal(BodyOf(refusal + x)).status().cause(), "refusal: 1 bytes after its end");
 }
 
 std::string Changed(std::string greeting, size_t at, const std::string& bytes) {
@@ -261,7 +260,7 @@ TEST(Hello, OnlyWhatMakesSenseIsTaken) {
        "hello: window_bytes 9223372036854775808, limit 9223372036854775807"},
       {Changed(hello, 80, Undraw("ffff")), "hello: cut off"},
       {Changed(hello, 86, Undraw("0900")), "hello: cut off"},
-      {Changed(hello, 86, Undraw("0700")), "hello: 1 bytes behind its end"},
+      {Changed(hello, 86, Undraw("0700")), "hello: 1 bytes after its end"},
       {Changed(hello, 82, "\n"), "hello: cluster holds a control character"},
       {Changed(hello, 88, "\x7f"), "hello: name holds a control character"},
   };

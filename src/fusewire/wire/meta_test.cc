@@ -68,7 +68,7 @@ TEST(StatusMeta, EveryTruncationIsNoticedAndChangesNothing) {
     EXPECT_EQ(got.cause(), "untouched");
   }
   Status got;
-  EXPECT_EQ(DecodeStatus(Code::kApplication, bytes + "x", &got).cause(), "status: 1 bytes behind its end");
+  EXPECT_EQ(DecodeStatus(Code::kApplication, bytes + "x", &got).cause(), "status: 1 bytes after its end");
   EXPECT_EQ(DecodeStatus(Code::kTimeout, bytes, &got).cause(), "status: app_code 3 with code timeout");
   EXPECT_TRUE(got.ok());
 }

@@ -94,9 +94,9 @@ Result<P2pMessage> DecodeP2p(const FrameHeader& header, ConstBytes meta) {
   message.payload = reader.left();
   bool may_follow = rule.behind == Behind::kPayload || rule.behind == Behind::kHeadAndPayload ||
                     rule.behind == Behind::kStatusOrPayload || (rule.behind == Behind::kStatus && header.aux != 0);
-  if (!may_follow && !message.payload.empty()) return Over(rule, "bytes behind its end", message.payload.size, 0);
+  if (!may_follow && !message.payload.empty()) return Over(rule, "bytes after its end", message.payload.size, 0);
   if (header.body_bytes > 0 && !message.payload.empty())
-    return Status::Corrupt(std::string(rule.name) + ": a payload in the head and in the body");
+    return Status::Corrupt(std::string(rule.name) + ": payload both in the head and in the body");
   bool is_error = rule.behind == Behind::kStatusOrPayload && header.aux != 0;
   if (is_error && header.body_bytes > 0) return Status::Corrupt(std::string(rule.name) + ": an error with a body");
   return message;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
 
 #include "fusewire/base/check.h"
 #include "fusewire/wire/coder.h"
@@ -78,7 +77,7 @@ Status Over(const char* kind, const char* field, uint64_t value, uint64_t limit)
   return Status::Corrupt(text + ", limit " + std::to_string(limit));
 }
 
-// Not on the path of a good frame: finds out what DecodeHeader() did not like.
+// Not on the path of a good frame: finds out why DecodeHeader() has refused it.
 [[gnu::cold, gnu::noinline]] Status Explain(const FrameHeader& header, uint16_t magic, const Limits& limits) {
   const uint8_t kind = static_cast<uint8_t>(header.kind);
   if (magic != kFrameMagic) {
@@ -252,7 +251,7 @@ Status DecodeStatus(Code code, ConstBytes in, Status* out) {
   const ConstBytes next = reader.Text();
   if (!reader.ok()) return Truncated("status");
   if (!reader.left().empty()) {
-    return Status::Corrupt("status: " + std::to_string(reader.left().size) + " bytes behind its end");
+    return Status::Corrupt("status: " + std::to_string(reader.left().size) + " bytes after its end");
   }
   if (app_code != 0 && code != Code::kApplication) {
     return Status::Corrupt("status: app_code " + std::to_string(app_code) + " with code " + CodeName(code));

@@ -9,7 +9,6 @@
 #include <array>
 #include <atomic>
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -88,7 +87,7 @@ void LiveAs(int seat, Crew* crew, Board* board, int victim, size_t count) {
   if (killed_at_ns == 0 || took_ns > kNoticeNsMax) Fail(seat, "noticed after " + std::to_string(took_ns) + " ns");
   const Status after = SumOnes(*arena, &array);
   if (after.code() != Code::kUnavailable) Fail(seat, "a broken arena says: " + after.ToString());
-  // A survivor that went now would be taken for dead, too.
+  // A survivor that ended now would count as dead, too.
   board->named.fetch_add(1);
   for (const int64_t until_ns = In(10 * kSecondNs);
        board->named.load() < kRanks - 1 && Clock::Real()->NowNs() < until_ns;)

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -57,7 +56,7 @@ struct World {
   std::unique_ptr<Arena> arena;
 };
 
-// One that is left alone compared its own post with a second rank's, which there is not.
+// An arena of one rank once compared its post with that of a second rank, which does not exist.
 TEST(ArenaLiar, ARankAloneIgnoresWhatItsPostSays) {
   World world(1);
   uint64_t word = 0;

@@ -14,18 +14,17 @@ namespace fusewire::collective {
 
 namespace {
 
-// A way is tried with so many calls in a row: the first ones find its memory outside the caches, or new, and don't
-// count.
+// A way is tried with this many calls in a row: in the first ones its memory is new or not cached, so they don't count.
 constexpr uint32_t kTrial = 8;
 constexpr uint32_t kSettling = 3;
-// After both have been tried, the dearer way is tried again at the beginning of each so many calls.
+// After both have been tried, the slower way is tried again once in this many calls.
 constexpr uint32_t kCycle = 256;
 // A cost follows each call by this part of the difference, with a trial's few calls faster. It is a mean, because a
 // rank may leave shares early, and then waits for the others in its next call; and one call counts at most so many
 // times the mean, because it may also wait for a rank that does something else.
 constexpr int64_t kPart = 8, kPartOfTrial = 2;
 constexpr int64_t kTimesMax = 2;
-// What a loan costs that was refused: it is tried again when its turn comes, and then measured anew.
+// The cost of a loan that was refused: the way is tried again in its turn, and then measured anew.
 constexpr int64_t kRefusedNs = 3600 * kSecondNs;
 
 Way Other(Way way) { return way == Way::kLoans ? Way::kShares : Way::kLoans; }

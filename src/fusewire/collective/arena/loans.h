@@ -38,7 +38,7 @@ class LoanChoice {
   void Agree(uint64_t next);
   // All ranks' arrays had to be in one piece, and they were not.
   void OnRefused();
-  // May follow nothing.
+  // May be called without a Begin.
   void End();
 
  private:

@@ -20,7 +20,7 @@
 
 namespace fusewire::collective {
 
-// Calls off the two waits while ranks agree on an arena.
+// Cancels the two waits while ranks agree on an arena.
 struct Agreement {
   reactor::CancelToken messages, gathering;
 };
@@ -65,7 +65,7 @@ class ArenaSession {
   // The next epoch. `in_use`: a call in the arena may not have returned; Release follows.
   void Reopen(uint32_t epoch, bool several_ranks, bool in_use);
   void Release() { retired_.reset(); }
-  // Memory and descriptors of a group that has ended would add up.
+  // Otherwise the memory and descriptors of ended groups would add up.
   void Drop() { arena_.reset(); }
 
  private:

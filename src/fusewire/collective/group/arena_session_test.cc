@@ -5,7 +5,6 @@
 
 #include <memory>
 #include <set>
-#include <utility>
 
 #include "fusewire/base/random.h"
 #include "fusewire/collective/arena/crew_test.h"

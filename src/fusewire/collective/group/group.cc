@@ -96,8 +96,8 @@ Group::~Group() {
   const Status drained = core->under_way().Wait(home, AddNs(home.clock()->NowNs(), kGoodbyeNsMax));
   // A virtual clock does not advance during the wait.
   if (drained.ok() || home.clock() != Clock::Real()) return;
-  FUSEWIRE_LOG(kWarn, "group %s goes, and what is left ends with its endpoint: %s", core->options().name.c_str(),
-               drained.Explained().c_str());
+  FUSEWIRE_LOG(kWarn, "group %s is destroyed before all of it has ended; the rest ends with its endpoint: %s",
+               core->options().name.c_str(), drained.Explained().c_str());
 }
 
 int Group::rank() const { return core_->rank(); }

@@ -8,7 +8,6 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "fusewire/collective/group/party_test.h"
 #include "fusewire/reactor/cancel.h"

@@ -10,7 +10,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <thread>
 #include <utility>

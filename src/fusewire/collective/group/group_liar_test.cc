@@ -280,9 +280,11 @@ TEST(GroupLiar, ControlMessagesAndFingerprintsRoundTripAndRejectNoise) {
   for (size_t size = 0; size < text.size(); ++size) EXPECT_FALSE(DecodeControl(ConstBytes(text.data(), size)).ok());
   int refused = 0;
   for (int i = 0; i < 20000; ++i) {
-    std::string bent = text;
-    for (uint64_t j = 0; j <= random.Below(4); ++j) bent[random.Below(bent.size())] = static_cast<char>(random.Next());
-    const Result<ControlMessage> decoded = DecodeControl(ConstBytes(bent));
+    std::string corrupted = text;
+    for (uint64_t j = 0; j <= random.Below(4); ++j) {
+      corrupted[random.Below(corrupted.size())] = static_cast<char>(random.Next());
+    }
+    const Result<ControlMessage> decoded = DecodeControl(ConstBytes(corrupted));
     refused += decoded.ok() ? 0 : 1;
     const std::string words = decoded.ok() ? decoded.value().print.Describe() : decoded.status().ToString();
     EXPECT_FALSE(words.empty());

@@ -10,7 +10,7 @@
 namespace fusewire::collective {
 namespace {
 
-// Who looks needs one to follow, and a few to tell a slow rank from a slow network.
+// A reader needs one rank to follow, and a few to tell a slow rank from a slow network.
 constexpr size_t kLateMax = 8;
 
 }  // namespace
@@ -167,7 +167,7 @@ void GroupMonitor::Renew(const Seats& seats) {
   }
   is_on_.store(true, std::memory_order_relaxed);
   observe::Watch* const watch = observe::Watch::Get();
-  // Those that the group has lost are no members any more.
+  // Ranks that the group has lost are not members any more.
   if (!task_.empty() && seats.epoch() > 0 && watch != nullptr) watch->SetMembers(task_, MembersOf(seats));
 }
 

@@ -84,7 +84,7 @@ inline int64_t PlaceOf(const Fingerprint& print, bool is_of_lane) {
 // The status of an operation whose caller has cancelled its token.
 inline Status GivenUp() { return Status::Cancelled("the caller gave it up"); }
 
-// Makes operations and numbers them, on any thread. What one of a caller that waits has allocated, the next one uses.
+// Makes operations and numbers them, on any thread. Callers that wait use the memory of an earlier operation again.
 class OperationMaker {
  public:
   OperationMaker() = default;

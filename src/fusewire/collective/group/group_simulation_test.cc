@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Groups in a world where time is turned by hand, messages come in splinters, and hosts die when they are asked to.
+// Groups in a simulation: the test advances the time, cuts messages into pieces, and kills hosts.
 #include <memory>
 #include <numeric>
 #include <string>
@@ -96,7 +96,7 @@ TEST(GroupSimulation, SumsAreRightWhateverTheOrderOfEvents) {
 
 constexpr int64_t kWayNs = 5 * kMillisecondNs;
 
-// How many times something crosses the network until a sum has ended everywhere, with all the bandwidth in the world.
+// How many network latencies a sum takes until it has ended everywhere, with unlimited bandwidth.
 int WaysOfSum(Simulated* sim, size_t bytes) {
   std::vector<std::vector<int64_t>> arrays;
   const int64_t began_ns = sim->world.world.clock()->NowNs();

@@ -359,7 +359,8 @@ void Operations::OnGoneAfterLeaving(int seat) {
 p2p::OfferAnswer Operations::OnOffer(const p2p::Offer& offer) {
   using p2p::OfferAnswer;
   const int seat = seats_->SeatOf(offer.peer);
-  if (seat < 0) return OfferAnswer::Refuse(Status::Refused("\"" + offer.peer.name() + "\" is no member of the group"));
+  if (seat < 0)
+    return OfferAnswer::Refuse(Status::Refused("\"" + offer.peer.name() + "\" is not a member of the group"));
   // With the reason: the rank that failed first may have sent it to this rank only.
   if (const Status* const failed = failed_tags_.Find(offer.tag))
     return OfferAnswer::Refuse(Status::Cancelled("this operation has failed here: " + failed->ToString()));

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "fusewire/base/check.h"
 #include "fusewire/reactor/process_limits.h"
 
 namespace fusewire::collective {

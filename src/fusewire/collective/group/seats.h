@@ -47,7 +47,7 @@ class Seats {
   }
   const Seat& OfRank(int rank) const { return at(SeatOfRank(rank)); }
   int SeatOfRank(int rank) const;
-  int SeatOf(const p2p::Peer& peer) const;  // -1: it is no member
+  int SeatOf(const p2p::Peer& peer) const;  // -1: it is not a member
   int own() const { return own_; }
   int rank() const { return at(own_).rank; }
   int ranks() const { return static_cast<int>(seats_of_ranks_.size()); }

@@ -50,7 +50,7 @@ Status CheckReduction(const Reduction& reduction) {
   if (bits && real) return refused("a float has no bits to combine").Next("use an integer type");
   const bool order = reduction.op == Op::kMin || reduction.op == Op::kMax;
   if (reduction.type == Type::kBool && !bits && !order) {
-    return refused("truths are not added up").Next("use or, and, xor, or sum them as u8");
+    return refused("booleans cannot be summed").Next("use or, and, xor, or sum them as u8");
   }
   return Status::Ok();
 }

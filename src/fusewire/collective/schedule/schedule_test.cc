@@ -19,7 +19,7 @@ constexpr uint64_t kUntouched = 0xdeadbeefdeadbeefULL;
 
 uint64_t Number(size_t rank, size_t i) { return (rank + 1) * 1000003 + i * 17; }
 uint64_t Sum(uint64_t a, uint64_t b) { return a + b; }
-// Neither associative nor commutative: only the fold in the order of ranks gives the fold in the order of ranks.
+// Neither associative nor commutative, so the result tells in which order the ranks were combined.
 uint64_t Ordered(uint64_t a, uint64_t b) { return a * 0x9e3779b97f4a7c15ULL + b; }
 
 // One collective of all ranks: what each holds before, and shall hold after.

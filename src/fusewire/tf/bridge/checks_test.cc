@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// TensorFlow wants NDEBUG of us, and yet what is tested checks all that the rooms below check.
+// TensorFlow's headers need NDEBUG, and yet tests must have all checks, as in the rooms below.
 #include <gtest/gtest.h>
 #include "fusewire/base/check.h"
 #include "fusewire/reactor/reactor.h"

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <tensorflow/core/common_runtime/device_factory.h>
@@ -183,9 +182,9 @@ TEST(Claims, OfCompressedElements) {
     for (const uint64_t one : bytes) component->add_uncompressed_bytes(one);
     return made;
   };
-  ExpectVariantRefused(Iterator(element(2, {100}, tensorflow::DT_INT32)), "another size");
-  ExpectVariantRefused(Iterator(element(2, {}, tensorflow::DT_INT32)), "other parts");
-  ExpectVariantRefused(Iterator(element(1, {4, 4}, tensorflow::DT_STRING)), "other parts");
+  ExpectVariantRefused(Iterator(element(2, {100}, tensorflow::DT_INT32)), "size does not match");
+  ExpectVariantRefused(Iterator(element(2, {}, tensorflow::DT_INT32)), "parts do not match");
+  ExpectVariantRefused(Iterator(element(1, {4, 4}, tensorflow::DT_STRING)), "parts do not match");
   ExpectVariantRefused(Iterator(element(1, {}, tensorflow::DT_VARIANT)), "variants or resources");
   ExpectVariantRefused(Iterator(element(1, {4000000000}, tensorflow::DT_STRING)), "than its bytes can hold");
   ExpectVariantRefused(Iterator(element(-3, {8}, tensorflow::DT_INT32)), "a malformed tensor");

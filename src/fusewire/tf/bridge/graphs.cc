@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include <tensorflow/core/framework/node_def_util.h>
+#include <tensorflow/core/framework/tensor.h>
 #include <tensorflow/core/platform/mutex.h>
 
 namespace fusewire::tf {
@@ -30,6 +32,22 @@ void ReplaceExecutor(tensorflow::GraphMgr* graphs, const std::string& handle, co
   if (library == nullptr) return;
   std::unique_ptr<tensorflow::Executor> usual(unit.root);
   unit.root = wrap(RegisteredGraph{unit.graph.get(), unit.device, library}, std::move(usual)).release();
+}
+
+const tensorflow::Edge* InputOf(const tensorflow::Node& node, int index) {
+  const tensorflow::Edge* edge = nullptr;
+  return node.input_edge(index, &edge).ok() ? edge : nullptr;
+}
+
+std::optional<std::vector<int64_t>> NumbersOf(const tensorflow::Edge* edge) {
+  tensorflow::Tensor value;
+  if (edge == nullptr || !tensorflow::GetNodeAttr(edge->src()->attrs(), "value", &value).ok()) return std::nullopt;
+  const bool is_short = value.dtype() == tensorflow::DT_INT32;
+  if (value.dims() > 1 || (!is_short && value.dtype() != tensorflow::DT_INT64)) return std::nullopt;
+  std::vector<int64_t> numbers;
+  for (int64_t i = 0; i < value.NumElements(); ++i)
+    numbers.push_back(is_short ? value.flat<int32_t>()(i) : value.flat<int64_t>()(i));
+  return numbers;
 }
 
 }  // namespace fusewire::tf

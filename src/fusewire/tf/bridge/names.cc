@@ -3,10 +3,7 @@
 
 #include <algorithm>
 #include <tuple>
-#include <vector>
 
-#include <absl/strings/match.h>
-#include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 
 namespace fusewire::tf {

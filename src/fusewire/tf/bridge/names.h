@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // TensorFlow's long names, as people say them: in profiles, and at the status port.
-// Home: any thread. Fails: never; a text that is no such name stays as it is.
+// Home: any thread. Fails: never; a text that is not such a name stays as it is.
 #pragma once
 
 #include <string>

@@ -26,7 +26,7 @@ absl::StatusCode CodeOf(Code code) {
     case Code::kCancelled: return absl::StatusCode::kCancelled;
     case Code::kUnavailable:
     case Code::kOverloaded:
-    case Code::kCorrupt:  // the pipe is closed: for a caller that waits, the peer is gone
+    case Code::kCorrupt:  // the pipe is closed: to a caller that waits, the peer is gone
     case Code::kRefused: return absl::StatusCode::kUnavailable;
     case Code::kApplication:
     case Code::kInternal: break;

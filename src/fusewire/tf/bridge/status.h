@@ -29,7 +29,8 @@ void AppendTfStatus(const TfStatus& status, std::string* out);
 // kDataLoss names the field that is wrong; `out` is then unchanged.
 TfStatus ReadTfStatus(VarReader* reader, TfStatus* out);
 
-// With such a status's payload, a parameter server says that values of the step are lost, which an earlier part left.
+// A status with this payload says that the parameter server has lost values that an earlier part of the step left
+// there.
 constexpr const char* kValuesGone = "fusewire/values-gone";
 
 // Our bytes as the string views of TensorFlow's libraries, to compare and to build strings.

@@ -41,7 +41,7 @@ TfStatus CheckList(const std::string& metadata) {
   if (!read.ok()) return Malformed(read.cause());
   const uint64_t type = list.type;
   const bool is_type = type <= INT32_MAX && tensorflow::DataType_IsValid(static_cast<int>(type));
-  // Which numbers references are grows.
+  // Asked of TensorFlow: newer versions may have more types of references.
   if (!is_type || tensorflow::IsRefType(static_cast<tensorflow::DataType>(type)))
     return Malformed(absl::StrCat("a list of tensors of type ", type));
   tensorflow::TensorShapeProto shape;
@@ -66,12 +66,12 @@ TfStatus CheckCompressed(const std::string& text) {
     if (!is_string && !tensorflow::DataTypeCanUseMemcpy(component.dtype()))
       return Malformed("a compressed element of variants or resources");
     if (parts != (is_string ? count : 1) && (parts > 0 || count > 0))
-      return Malformed("a compressed element of other parts than its shape has");
+      return Malformed("a compressed element whose parts do not match its shape");
     const auto element_bytes = static_cast<uint64_t>(tensorflow::DataTypeSize(component.dtype()));
     for (const auto part : component.uncompressed_bytes()) {
       const auto bytes = static_cast<uint64_t>(part);
       if (bytes > UINT32_MAX || (!is_string && (count > UINT32_MAX || bytes != count * element_bytes)))
-        return Malformed("a compressed element of another size than its shape has");
+        return Malformed("a compressed element whose size does not match its shape");
       sum += bytes;
     }
   }
@@ -302,7 +302,7 @@ TfStatus TensorLanding::Begin(VarReader* reader, const TensorPlace& place,
     content_ = Buffer::CopyOf(head.content);
     return Decode(place);
   }
-  if (bytes != segment_bytes()) return Malformed("its content has another size than its segment");
+  if (bytes != segment_bytes()) return Malformed("its content and its segment differ in size");
   has_segment_ = true;
   content_ = Buffer::TryAllocate(static_cast<size_t>(bytes));
   if (content_.size() != bytes) return NoMemory(bytes);
@@ -324,7 +324,7 @@ TfStatus TensorLanding::BeginRaw(VarReader* reader, const TensorPlace& place,
     content = reader->Take(bytes);
     if (!reader->ok()) return Malformed("its content is cut off");
   } else if (bytes != segment_bytes()) {
-    return Malformed("its shape needs another size than its segment has");
+    return Malformed("its segment does not have the size of its shape");
   }
   on_device_ = place.device != nullptr && IsAccelerator(place.device) && !place.attributes.on_host();
   tensorflow::AllocatorAttributes attributes = place.attributes;
@@ -355,7 +355,7 @@ TfStatus TensorLanding::Decode(const TensorPlace& place) {
     return Malformed(absl::StrCat("a TensorProto for a tensor of type ", tensorflow::DataTypeString(type_)));
   TF_RETURN_IF_ERROR(CheckClaims(proto));
   if (!shape_.IsSameSize(tensorflow::TensorShape(proto.tensor_shape())))
-    return Malformed("its TensorProto has another shape than its description");
+    return Malformed("its TensorProto and its description differ in shape");
   if (place.device == nullptr) return TfStatus();
   return place.device->MakeTensorFromProto(proto, place.attributes, &tensor_);
 }

@@ -50,7 +50,7 @@ TfStatus AppendTensor(const tensorflow::Tensor& tensor, std::string* head, Buffe
 
 // The destination of a tensor.
 struct TensorPlace {
-  tensorflow::Device* device = nullptr;  // null: it is no longer wanted, and only read
+  tensorflow::Device* device = nullptr;  // null: nobody wants the tensor any more, it is only read past
   tensorflow::AllocatorAttributes attributes;
   tensorflow::DeviceContext* context = nullptr;
 };

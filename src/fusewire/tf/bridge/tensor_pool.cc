@@ -7,7 +7,6 @@
 
 #include <tensorflow/core/platform/mem.h>
 #include "fusewire/base/sanitizers.h"
-#include "fusewire/base/thread_number.h"
 
 namespace fusewire::tf {
 

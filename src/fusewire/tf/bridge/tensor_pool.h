@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Memory for the tensors of steps, which come and go in the same sizes again and again: it is kept when they go.
-// TensorFlow's own allocator asks malloc for aligned memory, which threads do not cache, and which is cut out of larger
-// pieces and joined with them each time.
+// TensorFlow's own allocator asks malloc for aligned memory: malloc does not cache that by thread, but splits larger
+// pieces for it and joins them again each time.
 // Home: any thread. Owns: what is kept, for as long as the process lives. Fails: as malloc.
 #pragma once
 
@@ -21,7 +21,7 @@ namespace fusewire::tf {
 class TensorPool final : public tensorflow::Allocator {
  public:
   static constexpr size_t kBytesMax = 256 << 10;  // larger memory is not kept
-  // Of a shard. A thread uses one of these, so that threads seldom meet.
+  // Of a shard. Each thread uses one of them, so that two threads seldom wait for each other.
   static constexpr size_t kKeptMax = 4 << 20, kShards = 8;
 
   static TensorPool* Global();
@@ -62,7 +62,7 @@ class TensorPool final : public tensorflow::Allocator {
 // A processor whose tensors come from the pool; all else is that of the device behind it, which outlives it.
 class PooledDevice final : public tensorflow::Device {
  public:
-  // Null: it is no processor.
+  // Null: it is not a CPU.
   static std::unique_ptr<PooledDevice> Of(tensorflow::Device* device);
 
   tensorflow::Allocator* GetAllocator(tensorflow::AllocatorAttributes attributes) override;

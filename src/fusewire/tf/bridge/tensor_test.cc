@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <fstream>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -201,7 +200,7 @@ TEST(MalformedTensor, NeverCrashesWhateverItsBytes) {
   Random random(20261121);
   for (int round = 0; round < 200000; ++round) {
     std::string head = seeds[random.Next() % seeds.size()];
-    for (uint64_t bends = random.Next() % 4; bends > 0 && !head.empty(); --bends)
+    for (uint64_t mutations = random.Next() % 4; mutations > 0 && !head.empty(); --mutations)
       head[random.Next() % head.size()] = static_cast<char>(random.Next());
     head.resize(random.Next() % (head.size() + 1));
     TensorLanding landing;

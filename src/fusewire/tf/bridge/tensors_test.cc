@@ -2,7 +2,6 @@
 #include "fusewire/tf/bridge/tensor.h"
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <tensorflow/core/common_runtime/device_factory.h>

@@ -1,14 +1,19 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/tf/collective/executor.h"
+// Runs TensorFlow's collectives with ours if all members of a group have the plug-in: reductions, broadcasts, gathers
+// and all-to-alls of arrays in host memory. TensorFlow runs all others itself.
+// Home: any thread. Owns: nothing more than its bases. Fails: each operation with a status that names the task.
+#include "fusewire/tf/collective/groups.h"
 
 #include <atomic>
 #include <optional>
 
 #include <absl/strings/str_cat.h>
+#include <tensorflow/core/common_runtime/base_collective_executor.h>
 #include <tensorflow/core/common_runtime/dma_helper.h>
 #include <tensorflow/core/distributed_runtime/collective_param_resolver_distributed.h>
 #include <tensorflow/core/distributed_runtime/collective_rma_distributed.h>
 #include <tensorflow/core/distributed_runtime/device_resolver_distributed.h>
+#include <tensorflow/core/distributed_runtime/rpc_collective_executor_mgr.h>
 #include <tensorflow/core/framework/op_kernel.h>
 #include <tensorflow/core/nccl/collective_communicator.h>
 #include <tensorflow/core/platform/fingerprint.h>
@@ -21,6 +26,21 @@
 
 namespace fusewire::tf {
 namespace {
+
+// Its lifetime is that of its step; the groups are its manager's.
+class CollectiveExecutor final : public tensorflow::BaseCollectiveExecutor {
+ public:
+  using BaseCollectiveExecutor::BaseCollectiveExecutor;
+  void SetGroups(CollectiveGroupsPtr groups) { groups_ = std::move(groups); }
+  CollectiveGroups* groups() const { return groups_.get(); }
+
+  void CompleteParamsAsync(const tensorflow::DeviceAttributes& device, tensorflow::CollectiveParams* params,
+                           tensorflow::CancellationManager* cancellation, tensorflow::StatusCallback done) override;
+  void StartAbort(const TfStatus& why) override;
+
+ private:
+  CollectiveGroupsPtr groups_;
+};
 
 // The name of our implementation in TensorFlow's table.
 constexpr const char* kName = "Fusewire";
@@ -145,7 +165,7 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
         wanted->kind = collective::CollectiveKind::kAllReduce;
         wanted->reduction.op = *OpOf(params);
         wanted->counts = {in};
-        if (in != out) return absl::InvalidArgumentError("a reduction whose result has another size than its input");
+        if (in != out) return absl::InvalidArgumentError("a reduction whose result and input differ in size");
         return TfStatus();
       case tensorflow::BROADCAST_COLLECTIVE:
         wanted->kind = collective::CollectiveKind::kBroadcast;
@@ -156,7 +176,7 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
       case tensorflow::GATHER_COLLECTIVE:
         wanted->kind = collective::CollectiveKind::kAllGather;
         wanted->counts.assign(ranks, in);
-        if (in * ranks != out) return absl::InvalidArgumentError("a gather whose result has not room for all");
+        if (in * ranks != out) return absl::InvalidArgumentError("a gather whose result has no room for all parts");
         return TfStatus();
       default:
         wanted->kind = collective::CollectiveKind::kAllToAll;

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/tf/collective/executor.h"
+#include "fusewire/tf/collective/groups.h"
 
 #include <memory>
 #include <string>
@@ -160,7 +160,7 @@ TEST_F(ExecutorTest, AResultOfAnotherSizeIsRefused) {
   ranks_[0].Reduce(Filled(4, 1), &sum);
   ASSERT_EQ(ranks_[0].ends.count(), 1);
   EXPECT_TRUE(absl::IsInvalidArgument(ranks_[0].status)) << ranks_[0].status;
-  EXPECT_THAT(std::string(ranks_[0].status.message()), HasSubstr("another size"));
+  EXPECT_THAT(std::string(ranks_[0].status.message()), HasSubstr("differ in size"));
 }
 
 TEST_F(ExecutorTest, ACancelEndsWhatWaitsForTheOther) {

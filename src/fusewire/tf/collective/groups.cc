@@ -17,7 +17,7 @@ namespace {
 
 // "on 2 hosts"
 std::string WhereIs(const std::vector<int>& hosts) {
-  if (hosts.empty()) return "on hosts that not all of them name";
+  if (hosts.empty()) return "on hosts that some of them do not name";
   size_t count = std::set<int>(hosts.begin(), hosts.end()).size();
   return count == 1 ? "on one host" : absl::StrCat("on ", count, " hosts");
 }
@@ -274,7 +274,7 @@ void CollectiveGroups::Answered(const std::string& name, int rank, const TfStatu
   std::vector<Found> waiting;
   Status aborted;
   {
-    // Held while the group is made: Retire sees it, or it sees that it is too late.
+    // Held while the group is made: either Retire sees the group, or this sees that it has been retired.
     MutexLock lock(mutex_);
     if (retired_) {
       end =

@@ -119,4 +119,14 @@ class CollectiveGroups : public std::enable_shared_from_this<CollectiveGroups> {
   bool retired_ FUSEWIRE_GUARDED_BY(mutex_) = false;
 };
 
+// ---- executor.cc ----
+
+// As TensorFlow makes its own, with executors of ours. `cache` outlives it.
+std::unique_ptr<tensorflow::CollectiveExecutorMgrInterface> MakeCollectiveExecutorMgr(
+    const tensorflow::ConfigProto& config, const tensorflow::DeviceMgr* devices,
+    tensorflow::WorkerCacheInterface* cache, const std::string& own_task, CollectiveGroupsPtr groups);
+
+// Makes our implementations known to TensorFlow; once for each process.
+void RegisterCollectives();
+
 }  // namespace fusewire::tf

@@ -20,8 +20,8 @@
 #include <tensorflow/core/platform/logging.h>
 #include <tensorflow/core/public/session_options.h>
 #include "fusewire/base/mutex.h"
+#include "fusewire/tf/bridge/graphs.h"
 #include "fusewire/tf/bridge/names.h"
-#include "fusewire/tf/bridge/nodes.h"
 #include "fusewire/tf/fuse/passes.h"
 
 namespace fusewire::tf {
@@ -89,7 +89,7 @@ const Node* VariableOf(const Node* node) {
 // Whether it is a constant, the number 0.
 bool IsZero(const Edge* edge) { return NumbersOf(edge) == std::vector<int64_t>{0}; }
 
-// What the edges that leave a lookup carry; behind it, operations that pass a tensor on, where it stands.
+// The edges with the tensor of a lookup, also behind operations on its task that only pass the tensor on.
 class Rows {
  public:
   explicit Rows(Node* lookup) { Follow(lookup, TaskOf(*lookup)); }
@@ -162,7 +162,7 @@ class Compressor {
       nodes_.push_back(node);
       has_loops_ |= node->IsEnter();
     }
-    // Equal graphs become equal graphs: workers share the parts of parameter servers.
+    // Equal graphs must stay equal: workers share parts on parameter servers.
     std::sort(nodes_.begin(), nodes_.end(), [](const Node* a, const Node* b) { return a->name() < b->name(); });
   }
 
@@ -431,7 +431,7 @@ TfStatus Compressor::ShrinkGradients() {
   return Shrink(ways, &done_->gradients);
 }
 
-// If the gradient changes rows of a table one by one, and their ids come from the same worker; or a dense variable.
+// If the gradient changes a dense variable, or rows of a table whose ids come from the same worker.
 TfStatus Compressor::UseInt8(Way* way) {
   static const auto* by_element = new Types{"Identity", "Mul", "Neg", "Square"};
   const Node* node = way->edge->dst();

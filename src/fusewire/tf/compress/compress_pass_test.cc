@@ -1,8 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/compress/compress_pass.h"
 
-#include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>

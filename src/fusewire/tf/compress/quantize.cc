@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kLargest = 127.0F;
 
-// To the nearest, as the processor does by default. Compilers make vector instructions of it, and none of lrintf.
+// To the nearest, as the processor does by default. Compilers turn this into vector instructions, but not lrintf.
 int8_t Rounded(float value) {
   constexpr float kNoFraction = 12582912.0F;  // 1.5 * 2^23: a float of this size has no bits behind the point
   return static_cast<int8_t>(static_cast<int32_t>((value + kNoFraction) - kNoFraction));

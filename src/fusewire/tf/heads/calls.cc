@@ -69,7 +69,7 @@ Status DecodePlaced(VarReader* reader, uint64_t* part, Again* again) {
   *part = reader->Fixed64();
   if (!reader->ok()) return Status::Corrupt("a peer's answer ends within the number of a part");
   const uint8_t said = reader->done() ? 0 : reader->Byte();
-  // One that only a newer server knows: never is always right.
+  // A value that only a newer server knows: to repeat nothing is always right.
   *again = said <= static_cast<uint8_t>(Again::kLeaves) ? static_cast<Again>(said) : Again::kNever;
   return Status::Ok();
 }
@@ -191,7 +191,7 @@ Status DecodeWhereabouts(ConstBytes in, std::vector<Whereabout>* known) {
     one.address = address.ToString();
     Result<transport::Address> parsed = transport::Address::Parse(one.address);
     if (!parsed.ok() || parsed.value().port == 0)
-      return Status::Invalid("the place of a task is no address of the form host:port");
+      return Status::Invalid("the place of a task is not an address of the form host:port");
     known->push_back(std::move(one));
   }
   return reader.ok() && reader.done() ? Status::Ok() : Status::Invalid("the places of tasks are cut off");

@@ -34,7 +34,7 @@ enum MethodNumber : uint16_t {
   kPlacePart = 12,  // drawn below, as the two that follow
   kRunPart = 13,
   kKeepValues = 14,
-  kEcho = 15,         // request := bytes:u64; answer := so many bytes of no meaning, head: the wire
+  kEcho = 15,         // request := bytes:u64; answer := that many bytes without meaning, head: the wire
   kWhereabouts = 16,  // drawn below
   kGetStatus = 17,    // the control plane of a task that is no more where its cluster says
   kCreateWorkerSession = 18,
@@ -139,7 +139,7 @@ struct DataPort {
   uint64_t epoch = 0;
 };
 
-// In the error of a server whose task another process has: it lives, and knows where that is, or will.
+// In the error of a server whose task another process has. The server lives, and knows where the task is, or will know.
 constexpr const char* kLostItsTask = "this server has lost its task to another one";
 
 // Always with "fuses": this version answers fused receives.
@@ -148,7 +148,7 @@ bool DecodeDataPort(const std::string& text, DataPort* port);
 
 // ---- where tasks are ----
 //   whereabouts := count:varint (task:text address:text incarnation:u64 state:u64 epoch:varint)*
-// The request is what the caller knows, and the answer what the called knows then: of tasks with an epoch.
+// The request is what the caller knows of tasks with an epoch, and the answer what the called task knows then.
 struct Whereabout {
   std::string task;                     // "ps:3"
   std::string address;                  // of its data port, "host:port"

@@ -27,7 +27,7 @@ Status DecodeHandOver(ConstBytes in, HandOver* asked) {
   const uint8_t want = reader.Byte();
   if (!reader.ok() || !reader.done()) return Status::Invalid("a request to hand a task over is cut off");
   if (want < static_cast<uint8_t>(MoveWant::kBegin) || want > static_cast<uint8_t>(MoveWant::kStop))
-    return Status::Invalid("a request to hand a task over wants " + std::to_string(want) + ", which is nothing");
+    return Status::Invalid("a request to hand a task over wants " + std::to_string(want) + ", which has no meaning");
   asked->want = static_cast<MoveWant>(want);
   return Status::Ok();
 }
@@ -40,9 +40,10 @@ void AppendHandedOver(const HandedOver& answer, std::string* out) {
 Status DecodeHandedOver(VarReader* reader, HandedOver* answer) {
   const uint8_t said = reader->Byte();
   answer->bytes = reader->Varint();
-  if (!reader->ok() || !reader->done()) return Status::Corrupt("an answer of who hands a task over is cut off");
+  if (!reader->ok() || !reader->done())
+    return Status::Corrupt("the answer of the server that hands a task over is cut off");
   if (said < static_cast<uint8_t>(MoveSaid::kBegun) || said > static_cast<uint8_t>(MoveSaid::kClosed))
-    return Status::Corrupt("who hands a task over says " + std::to_string(said) + ", which is nothing");
+    return Status::Corrupt("the server that hands a task over says " + std::to_string(said) + ", which has no meaning");
   answer->said = static_cast<MoveSaid>(said);
   return Status::Ok();
 }
@@ -122,7 +123,8 @@ Status DecodeTakenTask(VarReader* reader, TakenTask* answer) {
   answer->process = reader->Fixed64();
   answer->tasks = reader->Varint();
   answer->said = reader->Text().ToString();
-  return reader->ok() && reader->done() ? Status::Ok() : Status::Corrupt("an answer of who takes a task is cut off");
+  return reader->ok() && reader->done() ? Status::Ok()
+                                        : Status::Corrupt("the answer of the process that takes a task is cut off");
 }
 
 }  // namespace fusewire::tf

@@ -15,7 +15,7 @@ Status DecodeBook(VarReader* reader, uint64_t* book) {
 
 Status DecodeWantCount(VarReader* reader, uint64_t* count) {
   *count = reader->Varint();
-  // Before anything is allocated for them: each want becomes a receive in TensorFlow, while all peers wait.
+  // Checked before anything is allocated: each want becomes a receive in TensorFlow, and all peers wait meanwhile.
   if (*count > kWantsMax) {
     return Status::Corrupt("a question for " + std::to_string(*count) + " tensors: one call may ask for " +
                            std::to_string(kWantsMax));

@@ -1,8 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/heads/snapshots.h"
 
-#include <utility>
-
+#include "fusewire/wire/coder.h"
 #include "fusewire/wire/wire.h"
 
 namespace fusewire::tf {
@@ -14,15 +13,6 @@ constexpr char kOwnerWord[] = "fusewire owner";
 constexpr size_t kCrcBytes = 4;
 // What each takes at least.
 constexpr size_t kRunBytesMin = 4, kClientBytesMin = 10, kDeviceBytesMin = 9, kFileBytesMin = 11;
-
-void AppendFixed32(std::string* out, uint32_t value) {
-  for (int shift = 0; shift < 32; shift += 8) out->push_back(static_cast<char>(value >> shift));
-}
-
-uint32_t ReadFixed32(ConstBytes in) {
-  return static_cast<uint32_t>(in.data[0]) | static_cast<uint32_t>(in.data[1]) << 8 |
-         static_cast<uint32_t>(in.data[2]) << 16 | static_cast<uint32_t>(in.data[3]) << 24;
-}
 
 // What is between the version and the checksum of a file that begins with this word. *version: at least 1.
 template <size_t N>
@@ -38,8 +28,8 @@ Status Unwrap(ConstBytes in, const char (&word)[N], const char* what, uint8_t ve
         .Next("restart the task with the Fusewire that has written it");
   }
   const ConstBytes checked = in.Sub(0, in.size - kCrcBytes);
-  if (wire::Crc32c(checked) != ReadFixed32(in.From(checked.size)))
-    return Status::Corrupt(std::string(what) + " with another checksum than it says");
+  if (wire::Crc32c(checked) != wire::Load<uint32_t>(in.From(checked.size).data))
+    return Status::Corrupt(std::string(what) + " whose checksum does not match its content");
   *content = checked.From(bytes + 1);
   return Status::Ok();
 }
@@ -92,30 +82,31 @@ bool ReadClient(VarReader* reader, KeptClient* client) {
 
 void AppendStateFrame(StateFrameKind kind, ConstBytes content, uint32_t* crc, std::string* out) {
   std::string frame;
-  AppendFixed32(&frame, static_cast<uint32_t>(content.size));
+  wire::Append(&frame, static_cast<uint32_t>(content.size));
   frame.push_back(static_cast<char>(kind));
   frame.resize(kStateFrameBytes);
   *crc = CrcOf(frame, content, *crc);
   frame.resize(kStateFrameBytes - kCrcBytes);
-  AppendFixed32(&frame, *crc);
+  wire::Append(&frame, *crc);
   *out += frame;
 }
 
 Status DecodeStateFrame(ConstBytes in, StateFrame* frame) {
   if (in.size < kStateFrameBytes) return Status::Corrupt("a data file ends within a frame");
-  frame->bytes = ReadFixed32(in);
+  frame->bytes = wire::Load<uint32_t>(in.data);
   const uint8_t kind = in.data[4];
-  frame->crc = ReadFixed32(in.From(5));
+  frame->crc = wire::Load<uint32_t>(in.data + 5);
   if (kind < static_cast<uint8_t>(StateFrameKind::kTitle) || kind > static_cast<uint8_t>(StateFrameKind::kRows))
     return Status::Corrupt("a data file has a frame of no known kind");
-  if (frame->bytes > kStateContentBytesMax) return Status::Corrupt("a data file has a frame larger than any");
+  if (frame->bytes > kStateContentBytesMax) return Status::Corrupt("a data file has a frame that is too large");
   frame->kind = static_cast<StateFrameKind>(kind);
   return Status::Ok();
 }
 
 Status CheckStateFrame(ConstBytes in, const StateFrame& frame, ConstBytes content, uint32_t* crc) {
   *crc = CrcOf(in, content, *crc);
-  return *crc == frame.crc ? Status::Ok() : Status::Corrupt("a frame of a data file has another checksum than it says");
+  return *crc == frame.crc ? Status::Ok()
+                           : Status::Corrupt("the checksum of a frame of a data file does not match its content");
 }
 
 std::string EncodeTitle(const std::string& task, uint64_t generation) {
@@ -143,12 +134,12 @@ Status DecodeHoldingHead(ConstBytes in, HoldingHead* head) {
   for (ConstBytes* text : {&head->device, &head->container, &head->name, &head->node}) *text = reader.Text();
   const uint64_t tensors = reader.Varint();
   if (!reader.ok() || tensors == 0 || tensors > kHoldingTensorsMax)
-    return Status::Corrupt("a variable of a data file has no sane head");
+    return Status::Corrupt("a variable of a data file has an invalid head");
   for (uint64_t i = 0; i < tensors; ++i) {
     HeldTensor tensor;
     const uint64_t type = reader.Varint(), dims = reader.Varint();
     if (!reader.ok() || type > UINT32_MAX || dims > kHoldingDimsMax)
-      return Status::Corrupt("a variable of a data file has a tensor of no sane shape");
+      return Status::Corrupt("a variable of a data file has a tensor of an invalid shape");
     tensor.type = static_cast<uint32_t>(type);
     for (uint64_t dim = 0; dim < dims; ++dim) tensor.shape.push_back(reader.Varint());
     tensor.bytes = reader.Varint();
@@ -207,7 +198,7 @@ std::string EncodeManifest(const Manifest& manifest) {
   }
   AppendVarint(&out, manifest.clients.size());
   for (const KeptClient& client : manifest.clients) AppendClient(client, &out);
-  AppendFixed32(&out, wire::Crc32c(out));
+  wire::Append(&out, wire::Crc32c(out));
   return out;
 }
 
@@ -259,7 +250,7 @@ std::string EncodeOwner(const Owner& owner) {
   AppendVarint(&out, owner.epoch);
   AppendFixed64(&out, owner.holder);
   AppendText(&out, owner.address);
-  AppendFixed32(&out, wire::Crc32c(out));
+  wire::Append(&out, wire::Crc32c(out));
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "fusewire/base/bytes.h"
+#include "fusewire/wire/coder.h"
 
 namespace fusewire::tf {
 
@@ -25,22 +26,15 @@ inline void AppendText(std::string* out, const char* text, size_t size) {
 }
 inline void AppendText(std::string* out, const std::string& text) { AppendText(out, text.data(), text.size()); }
 
-inline void AppendFixed64(std::string* out, uint64_t value) {
-  for (int shift = 0; shift < 64; shift += 8) out->push_back(static_cast<char>(value >> shift));
-}
+inline void AppendFixed64(std::string* out, uint64_t value) { wire::Append(out, value); }
 
-class VarReader {
+class VarReader : public wire::Reader {
  public:
-  explicit VarReader(ConstBytes in) : left_(in) {}
+  using Reader::Reader;
 
-  bool ok() const { return ok_; }
-  bool done() const { return left_.empty(); }
-  ConstBytes left() const { return left_; }
+  bool done() const { return left().empty(); }
 
-  uint8_t Byte() {
-    ConstBytes taken = Take(1);
-    return taken.empty() ? 0 : taken.data[0];
-  }
+  uint8_t Byte() { return Number<uint8_t>(); }
   uint64_t Varint() {
     uint64_t value = 0;
     for (int shift = 0; shift < 64; shift += 7) {
@@ -51,30 +45,8 @@ class VarReader {
     Fail();
     return 0;
   }
-  uint64_t Fixed64() {
-    ConstBytes taken = Take(8);
-    uint64_t value = 0;
-    for (size_t i = taken.size; i > 0; --i) value = value << 8 | taken.data[i - 1];
-    return value;
-  }
-  ConstBytes Take(uint64_t size) {
-    if (size > left_.size) {
-      Fail();
-      return ConstBytes();
-    }
-    ConstBytes taken = left_.Sub(0, static_cast<size_t>(size));
-    left_ = left_.From(static_cast<size_t>(size));
-    return taken;
-  }
+  uint64_t Fixed64() { return Number<uint64_t>(); }
   ConstBytes Text() { return Take(Varint()); }
-
- private:
-  void Fail() {
-    ok_ = false;
-    left_ = ConstBytes();
-  }
-  ConstBytes left_;
-  bool ok_ = true;
 };
 
 }  // namespace fusewire::tf

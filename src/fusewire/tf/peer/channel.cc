@@ -58,7 +58,8 @@ std::string WireWords(absl::string_view wire) {
   return std::string(wire);
 }
 
-// One line a peer, as a person wants to see that it works; not a thousand where a server has a thousand workers.
+// One line for each peer, so that an operator sees that it works; but not a thousand lines where a server has a
+// thousand workers.
 void TellOfConnection(const std::string& target, const std::string& protocol, const char* wire) {
   static std::atomic<int> told{0};
   const int number = told.fetch_add(1, std::memory_order_relaxed);
@@ -532,7 +533,7 @@ bool Repeats::IsAgain(const Channel& channel, Status* status) {
     first_ = *status;
     deadline_ns_ = channel.losses().recovers_until_ns.load(std::memory_order_relaxed);
   }
-  // A port that does not answer the first dial is behind a firewall, or another one is meant.
+  // A port that does not answer the first dial is behind a firewall, or the address is wrong.
   const bool may_help = status->code() == Code::kUnavailable || status->code() == Code::kCorrupt ||
                         (status->code() == Code::kTimeout && !is_first);
   const bool is_dead = status->system_error() == ECONNREFUSED;  // its port is closed

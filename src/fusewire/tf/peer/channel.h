@@ -121,7 +121,7 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
     TicketBookPtr tickets;  // of the peer; null: of this channel alone
     uint64_t state = 0;     // of the peer's variables, see DataPort; likewise the epoch
     uint64_t epoch = 0;
-    // At home: its connection is lost. Null: nobody wants to know.
+    // At home: its connection is lost. May be null.
     std::function<void()> on_lost;
   };
   // Only Make makes one, so that it is destroyed on a thread that may wait.

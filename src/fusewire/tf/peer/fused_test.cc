@@ -137,12 +137,12 @@ TEST(FusedAnswer, EndsEachTensorOnceWhateverItsBytes) {
   for (int round = 0; round < 3000; ++round) {
     int64_t size = answer.NumElements();
     if (round % 2 == 0) size = static_cast<int64_t>(random.Next() % static_cast<uint64_t>(size + 1));
-    Tensor bent(tensorflow::DT_UINT8, TensorShape({size}));
-    for (int64_t i = 0; i < size; ++i) bent.flat<uint8_t>()(i) = answer.flat<uint8_t>()(i);
+    Tensor mutated(tensorflow::DT_UINT8, TensorShape({size}));
+    for (int64_t i = 0; i < size; ++i) mutated.flat<uint8_t>()(i) = answer.flat<uint8_t>()(i);
     // Behind the magic, in the head for the most part.
-    for (uint64_t bends = random.Next() % 6; bends > 0 && size > 208; --bends)
-      bent.flat<uint8_t>()(8 + static_cast<int64_t>(random.Next() % 200)) = static_cast<uint8_t>(random.Next());
-    for (const Landed& one : Decode(bent, items.size())) EXPECT_FALSE(absl::IsUnknown(one.status));
+    for (uint64_t mutations = random.Next() % 6; mutations > 0 && size > 208; --mutations)
+      mutated.flat<uint8_t>()(8 + static_cast<int64_t>(random.Next() % 200)) = static_cast<uint8_t>(random.Next());
+    for (const Landed& one : Decode(mutated, items.size())) EXPECT_FALSE(absl::IsUnknown(one.status));
   }
 }
 

@@ -156,7 +156,7 @@ TEST(Keys, NeverCrashWhateverTheBytes) {
   KeyLibrary library;
   for (int round = 0; round < 100000; ++round) {
     std::string head = good;
-    for (uint64_t bends = random.Next() % 6; bends > 0; --bends)
+    for (uint64_t mutations = random.Next() % 6; mutations > 0; --mutations)
       head[random.Next() % head.size()] = static_cast<char>(random.Next());
     head.resize(random.Next() % (head.size() + 1));
     std::vector<Want> read;

@@ -20,7 +20,7 @@ namespace {
 
 // A step number that no session draws: "fusewire" as a number.
 constexpr int64_t kPortStep = 0x6675736577697265;
-// Between two calls to a task that accepts connections and dies again.
+// Between two calls to a task that accepts a connection and then dies again.
 constexpr int64_t kReturnPauseUs = 100 * 1000, kFirstPauseUs = 5 * 1000;
 constexpr int64_t kMovedOnPauseUs = 10 * 1000;
 

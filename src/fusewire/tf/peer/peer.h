@@ -33,7 +33,7 @@ class PortWords : public DataPort {
   void Answer(tensorflow::LoggingResponse* response) const;
   // False: the task is without the plug-in.
   bool Read(const tensorflow::LoggingResponse& response);
-  // The data port is there. False: that is no address.
+  // The data port is there. False: that is not an address.
   bool PointTo(const Whereabout& place);
 };
 
@@ -86,7 +86,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   // Whether the task answers a fused receive over gRPC, as far as is known. If it has not been asked in this session,
   // it is asked now, without waiting: the answer counts from the next step on.
   bool Fuses(const SidePtr& side);
-  // It has shown that it does not.
+  // The task has shown that it does not answer one.
   void CannotFuse();
   // The channel if it is alive, otherwise null.
   ChannelPtr channel();
@@ -101,8 +101,8 @@ class Peer : public std::enable_shared_from_this<Peer> {
   // once, so that it is told even if nobody here waits for it: other parameter servers may.
   void KeepSession(const tensorflow::CreateWorkerSessionRequest& request, const SidePtr& side);
   void DropSession(const std::string& session);
-  // Where others say that the task is, if they say it of a later epoch than the last that was found here; the next
-  // Route goes there. The caller stops the search.
+  // Asks others where the task is, until one names a later epoch than the last that was found here; the next Route goes
+  // there. The caller may stop the search.
   ScoutPtr Seek(int64_t every_us, std::function<ChannelPtr(uint64_t turn)> other, std::function<void()> found);
   // It may come back with what it had: it is to be told of graphs again.
   bool may_return();

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>

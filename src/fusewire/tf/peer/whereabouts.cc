@@ -2,7 +2,6 @@
 #include "fusewire/tf/peer/whereabouts.h"
 
 #include <algorithm>
-#include <utility>
 
 #include <tensorflow/core/platform/env.h>
 #include "fusewire/tf/peer/marks.h"
@@ -118,7 +117,7 @@ rpc::Method ExchangeMethod(WhereaboutsPtr known) {
 bool Scout::HasFound() {
   Whereabout found;
   if (!options_.known->Find(options_.task, &found) || found.epoch <= options_.after_epoch) return false;
-  // Off the reactor: who has waited for it may send over gRPC.
+  // Off the reactor: the callers that wait for it may send over gRPC.
   if (Stop()) tensorflow::Env::Default()->SchedClosure([self = shared_from_this()] { self->options_.found(); });
   return true;
 }

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Where tasks are that others may take over. Each server tells the others what it knows, and whoever has lost a task
-// asks them. Nothing else is needed: one server that lives is enough.
-// Home: any thread. Owns: plain values. Fails: never; who does not answer is left out.
+// asks them. One living server is enough.
+// Home: any thread. Owns: plain values. Fails: never; a server that does not answer is left out.
 #pragma once
 
 #include <atomic>

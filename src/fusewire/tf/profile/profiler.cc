@@ -117,7 +117,7 @@ class Names {
   std::map<std::string, int64_t> events_, stats_;
 };
 
-// The times of an event within the profile, whatever it says.
+// The times of an event, limited to those of the profile.
 void Clip(const WireRecord& record, observe::EventFacts* event) {
   event->ended_ns = std::clamp(event->ended_ns, record.begun_ns, record.ended_ns);
   event->begun_ns = std::clamp(event->begun_ns, record.begun_ns, event->ended_ns);

@@ -21,7 +21,7 @@ using tensorflow::Tensor;
 
 namespace {
 
-// The most graphs with a list, for graphs that are never deregistered.
+// A limit on graphs with a list, because some graphs are never deregistered.
 constexpr size_t kListsMax = 16384;
 
 }  // namespace

@@ -2,7 +2,6 @@
 // Tests: receive/step_context.cc.
 #include "fusewire/tf/receive/rendezvous.h"
 
-#include <memory>
 #include <string>
 #include <vector>
 

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Tests: server/moving.cc
-#include "fusewire/tf/server/drain.h"
+#include "fusewire/tf/server/moving.h"
 
 #include <unistd.h>
 

@@ -1,19 +1,14 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/server/hosting.h"
 
-#include <algorithm>
 #include <set>
 
-#include <absl/strings/ascii.h>
-#include <absl/strings/numbers.h>
 #include <absl/strings/str_cat.h>
-#include <absl/strings/str_split.h>
 
 #include "fusewire/base/log.h"
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/status.h"
-#include "fusewire/tf/server/drain.h"
-#include "fusewire/tf/server/orders.h"
+#include "fusewire/tf/server/moving.h"
 #include "fusewire/tf/server/server.h"
 
 namespace fusewire::tf {

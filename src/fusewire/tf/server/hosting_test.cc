@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "fusewire/tf/server/orders.h"
+#include "fusewire/tf/server/moving.h"
 #include "fusewire/tf/server/server.h"
 #include "fusewire/tf/server/session.h"
 
@@ -61,16 +61,16 @@ TEST(TasksOfAProcess, AreThoseOfTheSettingWithoutTheServersOwn) {
 TEST(TasksOfAProcess, AreNotGuessed) {
   const tensorflow::ServerDef def = DefOf(4);
   const std::vector<std::pair<std::string, std::string>> wrong = {
-      {"ps", "\"ps\" is no task"},
-      {",", "\"\" is no task"},
-      {"ps:0,", "\"\" is no task"},
-      {":1", "\":1\" is no task"},
-      {"ps:", "\"ps:\" is no task"},
-      {"ps:-1", "\"ps:-1\" is no task"},
-      {"ps:+1", "\"ps:+1\" is no task"},
-      {"ps:1x", "\"ps:1x\" is no task"},
+      {"ps", "\"ps\" is not a task"},
+      {",", "\"\" is not a task"},
+      {"ps:0,", "\"\" is not a task"},
+      {":1", "\":1\" is not a task"},
+      {"ps:", "\"ps:\" is not a task"},
+      {"ps:-1", "\"ps:-1\" is not a task"},
+      {"ps:+1", "\"ps:+1\" is not a task"},
+      {"ps:1x", "\"ps:1x\" is not a task"},
       {"ps:0;ps:1", "the program's server is ps:0, and \"ps:0;ps:1\" is a task of another job"},
-      {"ps:12345678901", "\"ps:12345678901\" is no task"},
+      {"ps:12345678901", "\"ps:12345678901\" is not a task"},
       {"ps:4", "the cluster has no \"ps:4\", but 4 tasks of this job"},
       {"ps:1,ps:01", "\"ps:01\" is named twice"},
       {"worker:0", "the program's server is ps:0, and \"worker:0\" is a task of another job"},

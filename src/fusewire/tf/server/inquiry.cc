@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <vector>
 
 #include <absl/strings/ascii.h>
 #include <absl/strings/match.h>
@@ -16,7 +15,7 @@
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/heads/varint.h"
-#include "fusewire/tf/server/drain.h"
+#include "fusewire/tf/server/moving.h"
 
 namespace fusewire::tf {
 namespace {
@@ -35,14 +34,17 @@ std::string TextOf(const tensorflow::LoggingRequest& request) {
   return text;
 }
 
-std::string ErrorJson(const std::string& error) {
+// {"error": "..."}
+std::string TextJson(const char* key, const std::string& text) {
   std::string json;
   observe::JsonWriter writer(&json);
   writer.Open('{');
-  writer.Key("error").Text(error);
+  writer.Key(key).Text(text);
   writer.Close('}');
   return json;
 }
+
+std::string ErrorJson(const std::string& error) { return TextJson("error", error); }
 
 std::string MeasuredJson(const Measured& measured) {
   std::string json;
@@ -80,12 +82,12 @@ void Inquiries::Answer(const tensorflow::LoggingRequest& request, tensorflow::Lo
   absl::string_view task = text;
   if (text == "about") return answer(About());
   if (absl::ConsumePrefix(&task, "measure ")) return MeasureWayTo(std::string(task), std::move(answer));
-  if (absl::ConsumePrefix(&task, "order ")) return Obey(task, std::move(answer));
+  if (absl::ConsumePrefix(&task, "order ")) return CarryOut(task, std::move(answer));
   answer(ErrorJson(absl::StrCat("an inquiry that Fusewire ", observe::Version(),
                                 " does not know: its doctor is of another version")));
 }
 
-void Inquiries::Obey(absl::string_view text, std::function<void(std::string)> answer) {
+void Inquiries::CarryOut(absl::string_view text, std::function<void(std::string)> answer) {
   if (options_.order == nullptr) {
     return answer(ErrorJson(
         "it takes no orders, as it keeps no snapshots; next: start it with FUSEWIRE_SNAPSHOTS, or by `fusewire run "
@@ -108,16 +110,11 @@ void Inquiries::Obey(absl::string_view text, std::function<void(std::string)> an
     refusal = access_.Check(request, {observe::PlaceOf(request.host), {}},
                             static_cast<int64_t>(tensorflow::Env::Default()->NowMicros() / 1000));
   }
-  if (refusal.status != 0) return answer(ErrorJson(absl::StrCat("it does not obey: ", refusal.reason)));
+  if (refusal.status != 0) return answer(ErrorJson(absl::StrCat("it refuses this order: ", refusal.reason)));
   tensorflow::Env::Default()->SchedClosure([this, words = request.target, answer = std::move(answer)] {
-    std::string done, json;
+    std::string done;
     const TfStatus status = options_.order(words, &done);
-    if (!status.ok()) return answer(ErrorJson(std::string(status.message())));
-    observe::JsonWriter writer(&json);
-    writer.Open('{');
-    writer.Key("done").Text(done);
-    writer.Close('}');
-    answer(json);
+    answer(status.ok() ? TextJson("done", done) : ErrorJson(std::string(status.message())));
   });
 }
 
@@ -213,7 +210,7 @@ class Measurement final : public rpc::Call {
   }
 
   static Status OtherSize() {
-    return {Code::kCorrupt, "it answers with another number of bytes than it was asked for"};
+    return {Code::kCorrupt, "its answer does not have the number of bytes that it was asked for"};
   }
 
   void OnDone(Status status) override {

@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <absl/strings/string_view.h>
@@ -74,7 +73,7 @@ class Inquiries {
  private:
   std::string About();
   void MeasureWayTo(const std::string& task, std::function<void(std::string json)> answer);
-  void Obey(absl::string_view text, std::function<void(std::string json)> answer);
+  void CarryOut(absl::string_view text, std::function<void(std::string json)> answer);
 
   const Options options_;
   std::atomic<bool> is_measuring_{false};  // one at a time, so that they don't measure each other

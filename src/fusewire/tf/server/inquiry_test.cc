@@ -96,7 +96,7 @@ class InquiryTest : public testing::Test {
     EXPECT_TRUE(answer.has_come);
     return answer.json();
   }
-  // Orders are obeyed on another thread.
+  // Orders are carried out on another thread.
   std::string AwaitAnswer(const std::string& text) {
     const tensorflow::LoggingRequest request = RequestOf(text);
     tensorflow::LoggingResponse response;
@@ -168,7 +168,7 @@ TEST_F(InquiryTest, OfADeadDataPortIsAnErrorInTime) {
   EXPECT_THAT(answer.json(), HasSubstr(R"({"error":"unavailable)"));
 }
 
-TEST_F(InquiryTest, ObeysWhoeverKnowsTheSecretOnce) {
+TEST_F(InquiryTest, TakesAnOrderOnceFromAnyoneWithTheSecret) {
   Open(OptionsWithOrders());
   const std::string order = OrderOf("adopt ps:3");
   EXPECT_EQ(AwaitAnswer(order), R"({"done":"so be it"})");

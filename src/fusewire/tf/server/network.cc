@@ -65,7 +65,7 @@ bool Read(const std::string& folder, std::string* text, std::string* refused) {
   struct stat about = {}, around = {};
   if (fstat(file.get(), &about) != 0 || fstat(directory.get(), &around) != 0) return false;
   if (!S_ISREG(about.st_mode) || about.st_size > static_cast<off_t>(kBytesMax)) {
-    *refused = path + " is no file, or has more than " + std::to_string(kBytesMax) + " bytes";
+    *refused = path + " is not a file, or has more than " + std::to_string(kBytesMax) + " bytes";
     return false;
   }
   *refused = OthersCanWrite(about, path);
@@ -130,13 +130,14 @@ Status ParseAdvertise(const std::string& text, transport::Address* advertise) {
   const bool has_port = !is_bare_ipv6 && !ends_in_bracket && text.find(':') != std::string::npos;
   const std::string whole = has_port ? text : (is_bare_ipv6 ? "[" + text + "]" : text) + ":0";
   Result<transport::Address> parsed = transport::Address::Parse(whole);
-  if (!parsed.ok()) return wrong("it is no address");
+  if (!parsed.ok()) return wrong("it is not an address");
   const transport::Address& address = parsed.value();
   if (address.host.empty()) return wrong("it names no host");
   if (has_port && address.port == 0) return wrong("port 0 is not a port");
-  if (address.host == "*" || address.host == "0.0.0.0" || address.host == "::") return wrong("it names no one machine");
+  if (address.host == "*" || address.host == "0.0.0.0" || address.host == "::")
+    return wrong("it does not name one machine");
   if (transport::SaysLinkLocal(address.host)) {
-    return wrong("a link-local address is another machine's on each link");
+    return wrong("a link-local address means another machine on each link");
   }
   *advertise = address;
   return Status::Ok();
@@ -146,7 +147,7 @@ Result<NetworkSettings> ReadNetwork(const NetworkWords& words) {
   NetworkSettings settings;
   settings.bind = words.bind;
   if (!words.ports.empty() && !ParsePorts(words.ports, &settings.ports)) {
-    return Wrong("FUSEWIRE_PORTS", words.ports, "it is no range of ports",
+    return Wrong("FUSEWIRE_PORTS", words.ports, "it is not a range of ports",
                  "set it to a range, 40000-40100, or to one port, from 1 to 65535; or unset it for any free port");
   }
   if (!words.advertise.empty()) FUSEWIRE_TRY(ParseAdvertise(words.advertise, &settings.advertise));
@@ -210,7 +211,7 @@ std::map<std::string, std::string> ReadEndpointMap(const std::string& folder) {
   if (!has_read) return {};
   std::map<std::string, std::string> endpoints = ParseEndpointMap(text, &bad);
   if (!bad.empty()) {
-    FUSEWIRE_LOG(kWarn, "%s/%s: left out what is not host:port=host:port: %s; see: %s", where.c_str(), kMapName,
+    FUSEWIRE_LOG(kWarn, "%s/%s: left out lines that are not host:port=host:port: %s; see: %s", where.c_str(), kMapName,
                  bad.c_str(), "fusewire explain doctor#endpoint-map");
   }
   if (!has_told.exchange(true)) {

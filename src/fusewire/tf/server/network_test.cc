@@ -72,7 +72,7 @@ TEST(DataPorts, AreTakenFromARange) {
   }
   EXPECT_EQ(ReadNetwork({"", "40000", ""}).value().ports.max, 40000);
   EXPECT_EQ(ReadNetwork({}).value().ports.max, 0);
-  EXPECT_THAT(ErrorOf({"", "9-8", ""}), HasSubstr("FUSEWIRE_PORTS is \"9-8\": it is no range of ports"));
+  EXPECT_THAT(ErrorOf({"", "9-8", ""}), HasSubstr("FUSEWIRE_PORTS is \"9-8\": it is not a range of ports"));
   EXPECT_THAT(ErrorOf({"", "9-8", ""}), HasSubstr("40000-40100"));
 }
 

@@ -18,7 +18,6 @@
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/compress/compress_pass.h"
 #include "fusewire/tf/fuse/passes.h"
-#include "fusewire/tf/server/network.h"
 #include "fusewire/tf/server/session.h"
 #include "fusewire/tf/star/call/recording.h"
 
@@ -47,6 +46,17 @@ const char* FirstOf(std::initializer_list<const char*> names, const char** name)
   return nullptr;
 }
 
+std::string Unexpected(const char* name, const std::string& value, const std::string& expected,
+                       const std::string& instead) {
+  return absl::StrCat(name, " is \"", value, "\": ", expected, " expected; ", instead,
+                      "; see: fusewire explain settings#the-table");
+}
+
+void WarnOfUnexpected(const char* name, const std::string& value, const std::string& expected,
+                      const std::string& instead) {
+  FUSEWIRE_LOG(kWarn, "%s", Unexpected(name, value, expected, instead).c_str());
+}
+
 int64_t ReadNumber(std::initializer_list<const char*> names, int64_t fallback, int64_t least, int64_t most) {
   const char* name = nullptr;
   const char* value = FirstOf(names, &name);
@@ -54,9 +64,8 @@ int64_t ReadNumber(std::initializer_list<const char*> names, int64_t fallback, i
   char* end = nullptr;
   long long number = std::strtoll(value, &end, 10);
   if (*end != '\0' || number < least || number > most) {
-    FUSEWIRE_LOG(kWarn, "%s is \"%s\": a number from %lld to %lld is expected; the default %lld holds; see: %s", name,
-                 value, static_cast<long long>(least), static_cast<long long>(most), static_cast<long long>(fallback),
-                 "fusewire explain settings#the-table");
+    WarnOfUnexpected(name, value, absl::StrCat("a number from ", least, " to ", most, " is"),
+                     absl::StrCat("the default ", fallback, " holds"));
     return fallback;
   }
   return number;
@@ -72,8 +81,7 @@ bool ReadSwitch(std::initializer_list<const char*> names, bool fallback) {
   for (const char* no : {"0", "false", "False", "FALSE", "no", "off"}) {
     if (std::strcmp(value, no) == 0) return false;
   }
-  FUSEWIRE_LOG(kWarn, "%s is \"%s\": 1 or 0 is expected; the default %d holds; see: %s", name, value, fallback ? 1 : 0,
-               "fusewire explain settings#the-table");
+  WarnOfUnexpected(name, value, "1 or 0 is", absl::StrCat("the default ", fallback ? 1 : 0, " holds"));
   return fallback;
 }
 
@@ -85,11 +93,8 @@ std::string ReadText(const char* name) {
 task::TransportChoice ReadWire() {
   std::string value = ReadText("FUSEWIRE_TRANSPORT");
   task::TransportChoice wire = task::TransportChoice::kAuto;
-  if (!value.empty() && !task::TransportChoiceOf(value, &wire)) {
-    FUSEWIRE_LOG(kWarn,
-                 "FUSEWIRE_TRANSPORT is \"%s\": auto, tcp, shm or ucx is expected; the default auto holds; see: %s",
-                 value.c_str(), "fusewire explain settings#the-table");
-  }
+  if (!value.empty() && !task::TransportChoiceOf(value, &wire))
+    WarnOfUnexpected("FUSEWIRE_TRANSPORT", value, "auto, tcp, shm or ucx is", "the default auto holds");
   return wire;
 }
 
@@ -97,15 +102,12 @@ ListUse ReadListUse() {
   const std::string value = ReadText("FUSEWIRE_WORKER_LIST");
   if (value == "always") return ListUse::kAlways;
   if (value == "never") return ListUse::kNever;
-  if (!value.empty() && value != "auto") {
-    FUSEWIRE_LOG(kWarn,
-                 "FUSEWIRE_WORKER_LIST is \"%s\": auto, always or never is expected; the default auto holds; see: %s",
-                 value.c_str(), "fusewire explain settings#the-table");
-  }
+  if (!value.empty() && value != "auto")
+    WarnOfUnexpected("FUSEWIRE_WORKER_LIST", value, "auto, always or never is", "the default auto holds");
   return ListUse::kMeasured;
 }
 
-// A word that is no place: loopback, as without it. Refused: no port.
+// A word that does not name a place: loopback, as without it. Refused: no port.
 observe::Place ReadStatusPlace(const std::string& secret) {
   const Result<observe::Place> read = observe::ReadPlace(ReadText("FUSEWIRE_STATUS"), secret);
   if (read.ok()) return read.value();
@@ -120,7 +122,7 @@ constexpr size_t kSecretFileBytesMax = 4096;
 
 // Of an open file: its name may stand for another one by now.
 Status CheckOwner(const struct stat& file) {
-  if (!S_ISREG(file.st_mode)) return Status::Refused("it is no file").Next("name a file with the secret");
+  if (!S_ISREG(file.st_mode)) return Status::Refused("it is not a file").Next("name a file with the secret");
   if (file.st_uid != 0 && file.st_uid != geteuid())
     return Status::Refused("it belongs to another user").Next("make it this user's, or root's");
   if ((file.st_mode & (S_IWGRP | S_IWOTH)) != 0) return Status::Refused("others can write it").Next("chmod 400");
@@ -170,9 +172,9 @@ Snapshots::Options ReadSnapshots(const std::string& job, const std::string& clus
   // Written so that no number at all is refused too.
   if (!text.empty() && (*end != '\0' || !(every_s >= kSnapshotEverySMin && every_s <= kSnapshotEverySMax))) {
     every_s = kSnapshotEveryS;
-    FUSEWIRE_LOG(kWarn,
-                 "FUSEWIRE_SNAPSHOT_EVERY is \"%s\": seconds from %g to %g are expected; the default %g holds; see: %s",
-                 text.c_str(), kSnapshotEverySMin, kSnapshotEverySMax, every_s, "fusewire explain settings#the-table");
+    WarnOfUnexpected("FUSEWIRE_SNAPSHOT_EVERY", text,
+                     absl::StrCat("seconds from ", kSnapshotEverySMin, " to ", kSnapshotEverySMax, " are"),
+                     absl::StrCat("the default ", every_s, " holds"));
   }
   snapshots.every_ns = static_cast<int64_t>(every_s * static_cast<double>(kSecondNs));
   return snapshots;
@@ -276,12 +278,8 @@ ServerSettings ReadSettings(const std::string& job, int workers) {
   settings.tasks = ReadText("FUSEWIRE_TASKS");
   const std::string on_served = ReadText("FUSEWIRE_ON_SERVED");
   settings.moves_here = on_served == "move";
-  if (!settings.moves_here && !on_served.empty() && on_served != "leave") {
-    FUSEWIRE_LOG(kWarn,
-                 "FUSEWIRE_ON_SERVED is \"%s\": leave or move is expected; leave holds; see: fusewire explain "
-                 "settings#the-table",
-                 on_served.c_str());
-  }
+  if (!settings.moves_here && !on_served.empty() && on_served != "leave")
+    WarnOfUnexpected("FUSEWIRE_ON_SERVED", on_served, "leave or move is", "leave holds");
   settings.drain_ns = ReadNumber({"FUSEWIRE_DRAIN"}, 0, 0, 86400) * kSecondNs;
   settings.endpoints = ReadEndpointMap(ReadText("TF_SEASTAR_ENDPOINT_MAP_PATH"));
   settings.status = ReadStatusPlace(settings.pipe.secret);
@@ -310,9 +308,7 @@ void ReadLogLevel() {
   if (level == "error") return SetLogLevel(LogLevel::kError);
   if (level == "off") return SetLogLevel(LogLevel::kOff);
   if (level.empty()) return;
-  WarnOnce(absl::StrCat("FUSEWIRE_LOG is \"", level,
-                        "\": off, error, warn, info or debug is expected; the default warn holds; "
-                        "see: fusewire explain settings#the-table"));
+  WarnOnce(Unexpected("FUSEWIRE_LOG", level, "off, error, warn, info or debug is", "the default warn holds"));
 }
 
 CompressOptions ReadCompression() {
@@ -321,10 +317,8 @@ CompressOptions ReadCompression() {
   options.staleness = ReadNumber({"FUSEWIRE_STALENESS"}, 0, 0, 1000000);
   const std::string compression = ReadText("FUSEWIRE_COMPRESSION");
   if (!options.ReadCompression(compression).ok())
-    WarnOnce(
-        absl::StrCat("FUSEWIRE_COMPRESSION is \"", compression,
-                     "\": bf16, int8 or off is expected; nothing is compressed; next: set one of these, or unset it; "
-                     "see: fusewire explain settings#the-table"));
+    WarnOnce(Unexpected("FUSEWIRE_COMPRESSION", compression, "bf16, int8 or off is",
+                        "nothing is compressed; next: set one of these, or unset it"));
   options.ReadTables(ReadText("FUSEWIRE_COMPRESSED_TABLES"));
   return options;
 }

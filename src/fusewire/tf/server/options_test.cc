@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/server/options.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -270,7 +269,7 @@ TEST_F(SecretFile, IsRefusedUnlessItIsALineOfText) {
   EXPECT_THAT(Refused(), HasSubstr("more than 4096 bytes"));
   unlink(path_.c_str());
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
-  EXPECT_THAT(Refused(), HasSubstr("it is no file"));
+  EXPECT_THAT(Refused(), HasSubstr("it is not a file"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/tf/server/orders.h"
+#include "fusewire/tf/server/moving.h"
 
 #include <string>
 #include <utility>
@@ -22,21 +22,21 @@ class OrdersTest : public testing::Test {
     for (int i = 0; i < 4; ++i) (*job->mutable_tasks())[i] = absl::StrCat("host:", i + 1);
   }
   TfStatus Order(const std::string& words) {
-    Obedience obedience;
-    obedience.adopt = [this](int index, std::string* said) {
+    OrderHandlers handlers;
+    handlers.adopt = [this](int index, std::string* said) {
       adopted_.push_back(index);
       *said = "it is done";
       return says_;
     };
-    obedience.move = [this](int index, int64_t pause_ms, std::string*) {
+    handlers.move = [this](int index, int64_t pause_ms, std::string*) {
       moved_.emplace_back(index, pause_ms);
       return says_;
     };
-    obedience.drain = [this](int64_t pause_ms, std::string*) {
+    handlers.drain = [this](int64_t pause_ms, std::string*) {
       drained_.push_back(pause_ms);
       return says_;
     };
-    return Obey(words, def_, obedience, &done_);
+    return CarryOut(words, def_, handlers, &done_);
   }
 
   tensorflow::ServerDef def_;
@@ -48,8 +48,8 @@ class OrdersTest : public testing::Test {
 };
 
 TEST_F(OrdersTest, ATaskIsAdopted) {
-  const TfStatus obeyed = Order("adopt ps:3");
-  EXPECT_TRUE(obeyed.ok()) << obeyed;
+  const TfStatus status = Order("adopt ps:3");
+  EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(adopted_, std::vector<int>{3});
   EXPECT_EQ(done_, "it is done");
 }
@@ -67,32 +67,32 @@ TEST_F(OrdersTest, AProcessIsDrained) {
 
 TEST_F(OrdersTest, WhatCannotBeDoneIsSaid) {
   says_ = absl::FailedPreconditionError("another process serves it");
-  const TfStatus obeyed = Order("adopt ps:3");
-  EXPECT_EQ(obeyed.message(),
+  const TfStatus status = Order("adopt ps:3");
+  EXPECT_EQ(status.message(),
             "\"adopt ps:3\" is not done: another process serves it; see: fusewire explain elastic#orders");
 }
 
 TEST_F(OrdersTest, WhatIsNoOrderIsNotDone) {
-  const std::vector<std::pair<std::string, std::string>> wrong = {{"", "it is no order"},
-                                                                  {"dance", "it is no order"},
-                                                                  {"adopt", "it is no order"},
+  const std::vector<std::pair<std::string, std::string>> wrong = {{"", "it is not an order"},
+                                                                  {"dance", "it is not an order"},
+                                                                  {"adopt", "it is not an order"},
                                                                   {"adopt ", "one task that is not its own"},
                                                                   {"adopt ps:1", "one task that is not its own"},
                                                                   {"adopt ps:0,ps:2", "one task that is not its own"},
                                                                   {"adopt ps:4", "the cluster has no \"ps:4\""},
                                                                   {"adopt worker:0", "a task of another job"},
-                                                                  {"adopt ps:\n", "is no task"},
-                                                                  {"move ps:3", "it is no order"},
+                                                                  {"adopt ps:\n", "is not a task"},
+                                                                  {"move ps:3", "it is not an order"},
                                                                   {"move ps:3 soon", "milliseconds"},
                                                                   {"move ps:3 -1", "milliseconds"},
                                                                   {"move ps:3 99999999999", "milliseconds"},
                                                                   {"move  1000", "one task that is not its own"},
                                                                   {"move ps:4 1000", "the cluster has no \"ps:4\""},
-                                                                  {"drain", "it is no order"},
+                                                                  {"drain", "it is not an order"},
                                                                   {"drain ps:1", "milliseconds"}};
   for (const auto& [words, why] : wrong) {
-    const TfStatus obeyed = Order(words);
-    EXPECT_THAT(std::string(obeyed.message()), testing::HasSubstr(why)) << words;
+    const TfStatus status = Order(words);
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(why)) << words;
   }
   EXPECT_TRUE(adopted_.empty());
   EXPECT_TRUE(moved_.empty());

@@ -34,19 +34,19 @@ using tensorflow::TensorShape;
 
 constexpr int kDraws = 20000;
 
-// Bends one text of several: bytes to others, to extremes, away, in again, or another text's behind.
-class Bender {
+// Alters one text of several: changes, removes, repeats or inserts bytes, or appends another text's.
+class Mutator {
  public:
-  explicit Bender(std::vector<std::string> texts) : random_(seed_), texts_(std::move(texts)) {}
+  explicit Mutator(std::vector<std::string> texts) : random_(seed_), texts_(std::move(texts)) {}
   uint64_t seed() const { return seed_; }
   std::string Draw() {
     std::string text = texts_[random_.Below(texts_.size())];
-    for (uint64_t left = random_.Below(5); left > 0; --left) Bend(&text);
+    for (uint64_t left = random_.Below(5); left > 0; --left) Mutate(&text);
     return text;
   }
 
  private:
-  void Bend(std::string* text) {
+  void Mutate(std::string* text) {
     static constexpr char kExtremes[] = {'\0', '\1', '\x7f', '\x80', '\xff', '='};
     const size_t at = random_.Below(text->size() + 1);
     const size_t bytes = std::min<size_t>(1 + random_.Below(9), text->size() - at);
@@ -71,10 +71,10 @@ class Bender {
 };
 
 void ForDraws(std::vector<std::string> texts, const std::function<void(const std::string&)>& read) {
-  Bender bender(std::move(texts));
-  SCOPED_TRACE("seed " + std::to_string(bender.seed()));
-  std::printf("seed %llu\n", static_cast<unsigned long long>(bender.seed()));
-  for (int i = 0; i < kDraws && !testing::Test::HasFailure(); ++i) read(bender.Draw());
+  Mutator mutator(std::move(texts));
+  SCOPED_TRACE("seed " + std::to_string(mutator.seed()));
+  std::printf("seed %llu\n", static_cast<unsigned long long>(mutator.seed()));
+  for (int i = 0; i < kDraws && !testing::Test::HasFailure(); ++i) read(mutator.Draw());
 }
 
 tensorflow::Device* HostCpu() {
@@ -193,8 +193,8 @@ TEST(Parsers, StatusesOfTensorFlow) {
   status.SetPayload("url", absl::Cord("payload"));
   std::string text;
   AppendTfStatus(status, &text);
-  ForDraws({text, std::string(1, '\0')}, [](const std::string& bent) {
-    VarReader reader{ConstBytes(bent)};
+  ForDraws({text, std::string(1, '\0')}, [](const std::string& mutated) {
+    VarReader reader{ConstBytes(mutated)};
     TfStatus read;
     if (!ReadTfStatus(&reader, &read).ok()) return;
     std::string again;

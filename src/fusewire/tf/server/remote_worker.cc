@@ -210,8 +210,8 @@ void RemoteWorker::RouteControl(const Ways& ways, std::function<void(const Chann
   });
 }
 
-// A master's first call to a task, which may live although nobody answers at its address in the cluster, or another one
-// than the process that has it. What that one answers counts, if it can be known.
+// A master's first call to a task. The task may live although nobody answers at its address in the cluster, or although
+// another process answers there. The answer of the process that has it counts, if that process can be found.
 // Home: any thread. Owns: itself, shared with its calls. Fails: as the call over gRPC.
 class RemoteWorker::Greeting : public std::enable_shared_from_this<Greeting> {
  public:

@@ -16,12 +16,9 @@
 #include "fusewire/task/acceptor.h"
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
-#include "fusewire/tf/collective/executor.h"
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/receive/rendezvous.h"
-#include "fusewire/tf/server/drain.h"
 #include "fusewire/tf/server/moving.h"
-#include "fusewire/tf/server/orders.h"
 #include "fusewire/tf/server/session.h"
 #include "fusewire/tf/state/devices.h"
 #include "fusewire/transport/transport.h"
@@ -206,7 +203,7 @@ TfStatus Server::Host(const tensorflow::ServerDef& def, int task_index, GrpcPort
     return NotHosted(
         Status::Invalid(absl::StrCat("this process is to serve ", task,
                                      " too, but everything goes over gRPC (protocol \"", def.protocol(),
-                                     "\"), of which a process serves one task"))
+                                     "\"), with which a process can serve only one task"))
             .Next("use a protocol of Fusewire without FUSEWIRE_DISABLE, or start a process for each task without "
                   "FUSEWIRE_TASKS"));
   }
@@ -553,13 +550,13 @@ void Server::AnswerInquiries() {
   if (snapshots_ != nullptr) {
     options.secret = settings_.pipe.secret;
     options.order = [this](const std::string& words, std::string* done) {
-      Obedience obedience;
-      obedience.adopt = [this](int index, std::string* said) { return TakeHere(index, 0, said); };
-      obedience.move = [this](int index, int64_t pause_ms, std::string* said) {
+      OrderHandlers handlers;
+      handlers.adopt = [this](int index, std::string* said) { return TakeHere(index, 0, said); };
+      handlers.move = [this](int index, int64_t pause_ms, std::string* said) {
         return TakeHere(index, std::max<int64_t>(pause_ms, 1), said);
       };
-      obedience.drain = DrainServers;
-      return Obey(words, server_def(), obedience, done);
+      handlers.drain = DrainServers;
+      return CarryOut(words, server_def(), handlers, done);
     };
   }
   options.serves = [] {
@@ -595,7 +592,7 @@ TfStatus Server::UpdateServerDef(const tensorflow::ServerDef& def) {
     if (!place.ok() || !place.value().why.empty()) {
       FUSEWIRE_LOG(kWarn,
                    "%s: its data port listens on loopback, as its first cluster said, and the new one has tasks "
-                   "elsewhere; FUSEWIRE_BIND=* lets them come; see: fusewire explain network#where-the-data-goes",
+                   "elsewhere; FUSEWIRE_BIND=* lets them connect; see: fusewire explain network#where-the-data-goes",
                    settings_.pipe.name.c_str());
     }
   }

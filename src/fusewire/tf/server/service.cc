@@ -79,7 +79,7 @@ void Service::CleanUp(int64_t step) {
   star_.DropStep(step);
 }
 
-// Reads the cleanups at the beginning, and makes them. False: they are cut off, or more than one call may bring.
+// Reads the cleanups at the beginning, and makes them. False: they are cut off, or more than one call may have.
 bool Service::DoCleanups(VarReader* reader) {
   return DecodeCleanups(reader, [this](int64_t step) { CleanUp(step); });
 }

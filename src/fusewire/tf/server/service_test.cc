@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "fusewire/tf/bridge/tensor.h"
 #include "fusewire/tf/heads/calls.h"

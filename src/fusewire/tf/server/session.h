@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A session whose master is in its own process runs each step on the calling thread. TensorFlow's own makes a thread
 // for each step, and two threads wait for each other. A step with a limit ends by it, even while it is being prepared
-// (StepLimit). In all other respects it is TensorFlow's session.
+// (StepLimit). Otherwise it behaves as TensorFlow's session.
 // Home: any thread. Owns: TensorFlow's session; shares the master's. Fails: as TensorFlow's.
 #pragma once
 

@@ -1,8 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/server/succession.h"
 
-#include <utility>
-
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/platform/env.h>
 
@@ -63,8 +61,8 @@ void Succession::Yield(uint64_t epoch, std::function<std::vector<Ways>()> siblin
   scout.found = [known = known_, task = task_] {
     Whereabout found;
     if (!known->Find(task, &found)) return;
-    FUSEWIRE_LOG(kWarn, "%s: another process serves it, at %s, epoch %llu; who asks here is told", task.c_str(),
-                 found.address.c_str(), static_cast<unsigned long long>(found.epoch));
+    FUSEWIRE_LOG(kWarn, "%s: another process serves it, at %s, epoch %llu; tasks that ask here are told so",
+                 task.c_str(), found.address.c_str(), static_cast<unsigned long long>(found.epoch));
   };
   auto begun = std::make_shared<Scout>(std::move(scout));
   {
@@ -76,7 +74,7 @@ void Succession::Yield(uint64_t epoch, std::function<std::vector<Ways>()> siblin
   begun->Begin();
 }
 
-// It may have moved on since it was found: who asks brings the next question.
+// It may have moved on since it was found: each request for it makes us ask again.
 bool Succession::Where(PortWords* words) {
   std::function<std::vector<Ways>()> siblings;
   uint64_t turn = 0, epoch = 0;

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Where a task is that other processes may take over, as far as its server is concerned: it says where it serves, and,
-// once another process has the task, where that one does.
-// Home: any thread. Owns: what is known of where tasks are. Fails: never; what nobody knows is asked for again.
+// The place of a task that other processes may take over, as its server announces it: where it serves, and, once
+// another process has the task, where that process is.
+// Home: any thread. Owns: what is known of where tasks are. Fails: never; a place that nobody knows is asked for again.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ class Succession {
   void SetSaid(std::string said);
   std::string said() const;
 
-  // Another process has the task since `epoch`. Where, one of the siblings says.
+  // Another process has had the task since `epoch`; the siblings are asked where.
   void Yield(uint64_t epoch, std::function<std::vector<Ways>()> siblings);
   // Afterwards. False: nobody has said it yet.
   bool Where(PortWords* words);

@@ -41,7 +41,7 @@ class Directory {
   task::Task* const task_;
   Options options_;  // as they were given, but for `known`
   struct Peers {
-    // Of the living that know where tasks are, but for `target`, the next one. Null: there is none.
+    // The next living peer, except `target`, that knows where tasks are. Null: there is none.
     ChannelPtr Other(const std::string& target, uint64_t turn);
 
     Mutex mutex;
@@ -69,8 +69,8 @@ TfStatus FindTask(const ClusterPtr& cluster, Directory& directory, const std::st
 std::vector<Ways> FindSiblings(const ClusterPtr& cluster, Directory& directory, const std::string& target);
 
 // Under TLS: TensorFlow's gRPC clients of eager contexts, which send no tensor. CopyEagerTensorsOverTheDataPort has
-// made TensorFlow copy tensors by _Send and _Recv. Whatever still has one in its message, or would get one in the
-// answer, is refused. What a message may have are programs (with their constants), and handles of variables.
+// made TensorFlow copy tensors by _Send and _Recv. A call that still has one in its message, or would get one in the
+// answer, is refused. A message may have programs (with their constants) and handles of variables.
 // Home: any thread. Owns: the gRPC clients. Fails: a refused call, with the reason; any other, as gRPC's.
 class EagerClients final : public tensorflow::eager::EagerClientCache {
  public:

@@ -14,9 +14,9 @@ namespace fusewire::tf {
 namespace {
 
 constexpr int kRoundsMax = 16;
-// Less than that is not worth another round.
+// A rest that is smaller than this is not worth another round.
 constexpr uint64_t kLittleBytes = 1 << 20;
-// A round that is not smaller than that part of the one before: the others will not be either.
+// If a round is not smaller than this share of the one before, later rounds will not be either.
 constexpr double kShrinks = 0.7;
 
 TfStatus RestoreOne(tensorflow::DeviceMgr* devices, const Holding& holding,

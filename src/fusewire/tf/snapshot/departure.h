@@ -68,9 +68,9 @@ class Departures {
  public:
   // Before the first call. `wake`: the copier has work.
   void Open(std::function<void()> wake);
-  // Nobody gets more.
+  // Ends the departure under way, and begins no other one.
   void Close();
-  // What a server says that takes the task: begins a move, or goes on with it.
+  // A call of the server that takes the task: begins a move, or continues it.
   void OnHandOver(const HandOver& asked, Departure::Answer answer);
   // The copier's: null if there is none.
   DeparturePtr current();

@@ -97,7 +97,7 @@ TfStatus SnapshotFolder::ReadManifest(const FolderFile& file, Manifest* manifest
     FolderFile parsed;
     const bool is_ours = Parse(state.name, &parsed) && parsed.kind == FolderFileKind::kState;
     if (!is_ours || parsed.generation != state.generation)
-      return absl::DataLossError("the manifest names a file that is no data file");
+      return absl::DataLossError("the manifest names a file that is not a data file");
   }
   return TfStatus();
 }

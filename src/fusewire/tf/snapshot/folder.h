@@ -12,7 +12,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <set>
 #include <string>
 #include <tuple>
 #include <vector>

@@ -3,7 +3,6 @@
 // the folder or between two messages, and waits end whenever the seed wants it.
 #include <algorithm>
 #include <cstdlib>
-#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -19,7 +18,7 @@
 namespace fusewire::tf {
 namespace {
 
-// What must be caught.
+// A fault that the test must detect.
 enum class Canary { kNone, kOpensWithoutTheFolder, kServesWithoutTheFolder };
 
 class Moves {

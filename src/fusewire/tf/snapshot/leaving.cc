@@ -51,7 +51,7 @@ TfStatus Leaving::GiveLast(bool* has_moved) {
   const int64_t until_ns = AddNs(Clock::Real()->NowNs(), kSuccessorNs);
   const bool is_done = departure->AwaitDone(until_ns);
   while (!*has_moved) {
-    // One that says that it serves is believed, even where the folder shows its file late.
+    // A server that says that it serves the task is believed, even if its file appears in the folder late.
     const TfStatus claimed = is_done ? ownership->Check() : ownership->Reclaim();
     *has_moved = ownership->state() == Ownership::State::kElsewhere;
     if (!is_done && ownership->state() == Ownership::State::kOwner) {
@@ -61,7 +61,7 @@ TfStatus Leaving::GiveLast(bool* has_moved) {
     // Neither serves until the folder says who has it.
     uint64_t suppressed = 0;
     if (!*has_moved && warnings_.Allow(Clock::Real()->NowNs(), &suppressed))
-      FUSEWIRE_LOG(kWarn, "%s: it stands still, as it can't find out whether it has moved: %s",
+      FUSEWIRE_LOG(kWarn, "%s: it runs no steps, because it can't find out whether it has moved: %s",
                    ownership->own().task.c_str(), claimed.ToString().c_str());
     if (!*has_moved && !wait()) return absl::CancelledError("it ends");
   }

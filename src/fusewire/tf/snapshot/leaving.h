@@ -24,8 +24,8 @@ struct SnapshotHooks {
   // Another server has taken the task, and nothing in the folder is changed any more. `has_moved`: it has been given
   // all that was here.
   std::function<void(const Owner& successor, bool has_moved)> yield;
-  // For a task that moves. Its parts, each behind its fingerprint; that no run is under way, and none begins; the
-  // values of steps; that it did not move: it has the task with that epoch.
+  // For a task that moves. parts: its parts, each behind its fingerprint. close: returns once no run is under way, and
+  // none begins. values: those of steps. open: it did not move, and this server has it with that epoch.
   std::function<std::vector<std::string>()> parts;
   std::function<TfStatus()> close;
   std::function<TfStatus(std::string* values)> values;

@@ -6,13 +6,12 @@
 
 #include <absl/strings/str_cat.h>
 
-#include "fusewire/base/clock.h"
 #include "fusewire/base/random.h"
 
 namespace fusewire::tf {
 namespace {
 
-// Longer than a claimant needs from one of its files to the next.
+// Longer than a claimant takes from one of its files to the next.
 constexpr int64_t kMomentUs = 200 * 1000;
 
 Claim Filled(Claim claim, tensorflow::Env* env) {
@@ -77,7 +76,7 @@ TfStatus Ownership::DoClaim() {
     if (state_ == State::kElsewhere) return TfStatus();
     claimed.epoch = std::max(highest.epoch, claimed.epoch) + 1;
     TfStatus written = folder_.WriteOwner(claimed);
-    // Read back: whoever wrote its file before ours is in this listing.
+    // Read back: a server that wrote its file before ours is in this listing.
     TF_RETURN_IF_ERROR(folder_.List(&files));
     highest = HighestOther(files);
     if (highest.epoch > claimed.epoch) return Lose(highest, files);  // who may have removed our unfinished file

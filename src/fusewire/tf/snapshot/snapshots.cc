@@ -30,7 +30,7 @@ double SecondsSince(int64_t begun_ns) {
 
 uint64_t WallMs() { return tensorflow::Env::Default()->NowMicros() / 1000; }
 
-// When each task of this process had its newest snapshot, for those who watch.
+// When each task of this process had its newest snapshot, for the status port.
 class Ages {
  public:
   void Set(const void* task, uint64_t written_ms) {

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -62,8 +61,8 @@ class Snapshots {
   // Of the restored snapshot.
   const std::vector<KeptClient>& clients() const { return clients_; }
 
-  // Any thread. The task will run this graph: what it holds is in the next snapshot. `is_marked`: who runs it marks in
-  // the inventory what it has written.
+  // Any thread. The task will run this graph: its variables and tables are in the next snapshot. `is_marked`: each run
+  // marks in the inventory what it has written.
   void Learn(const tensorflow::GraphDef& graph, bool is_marked);
   Inventory& inventory() { return inventory_; }
   // Any thread. It holds what can't be kept: its snapshots end.
@@ -84,7 +83,7 @@ class Snapshots {
   // All that the old server holds, but for the last round.
   TfStatus Follow(const tensorflow::ServerDef& def);
   TfStatus RestoreFrom(const FolderFile& newest, const tensorflow::ServerDef& def);
-  // Removes the files of snapshots that these are not.
+  // Removes the files of all other snapshots.
   void DropAllBut(const std::set<std::string>& names);
   const std::string& task() const { return ownership_.own().task; }  // "ps:3"
   void SayObstacle();

@@ -2,7 +2,6 @@
 #include "fusewire/tf/snapshot/state_file.h"
 
 #include <algorithm>
-#include <utility>
 
 #include <absl/strings/str_cat.h>
 #include "fusewire/tf/bridge/status.h"
@@ -227,7 +226,7 @@ TfStatus StateReader::Begin(ConstBytes content) {
   if (!read.ok()) return Damaged(read);
   holding_ = NamedBy(head);
   if (!holding_.node.ParseFromArray(head.node.data, static_cast<int>(head.node.size)))
-    return absl::DataLossError(absl::StrCat(holding_.name, " has no sane node"));
+    return absl::DataLossError(absl::StrCat(holding_.name, " has an invalid node"));
   sizes_.clear();
   tensors_.clear();
   for (const HeldTensor& tensor : head.tensors) {
@@ -262,7 +261,7 @@ TfStatus StateReader::CloseFull() {
     if (!IsPlain(tensor.dtype())) {
       const auto type = tensor.dtype();
       TF_RETURN_IF_ERROR(ParseTensor(text_, &tensor));
-      if (tensor.dtype() != type) return absl::DataLossError("a tensor of another type than its head says");
+      if (tensor.dtype() != type) return absl::DataLossError("a tensor whose type differs from the one in its head");
     }
     text_.clear();
     filled_ = 0;
@@ -282,7 +281,7 @@ TfStatus StateReader::BeginPatch(ConstBytes content) {
   if (!read.ok()) return Damaged(read);
   const auto found = state_->find(NamedBy(head));
   patched_ = nullptr;
-  if (is_open_ || found == state_->end()) return absl::DataLossError("rows of what no file has");
+  if (is_open_ || found == state_->end()) return absl::DataLossError("rows of a variable that no earlier file has");
   Tensor& tensor = found->second[0];
   const HeldTensor& said = head.tensors[0];
   bool is_same = found->second.size() == 1 && IsPlain(tensor.dtype()) && tensor.dims() > 0 &&
@@ -323,11 +322,11 @@ TfStatus ReadState(tensorflow::Env* env, const std::string& path, const std::str
     if (is_title == has_title) return absl::DataLossError("a data file without its title, or with two");
     TF_RETURN_IF_ERROR(reader.Read(head, frame, content));
     if (is_title && content.ToString() != EncodeTitle(task, file.generation))
-      return absl::DataLossError("a data file of another snapshot than its manifest says");
+      return absl::DataLossError("a data file that belongs to another snapshot");
     has_title = true;
   }
   if (reader.is_open() || !has_title || reader.crc() != file.crc)
-    return absl::DataLossError("a data file has another checksum than its manifest says");
+    return absl::DataLossError("the checksum of a data file differs from the one in its manifest");
   return TfStatus();
 }
 

@@ -13,6 +13,7 @@
 #include <tensorflow/core/common_runtime/device.h>
 #include <tensorflow/core/framework/graph.pb.h>
 #include <tensorflow/core/framework/node_def.pb.h>
+#include <tensorflow/core/framework/op_kernel.h>
 #include <tensorflow/core/framework/tensor.h>
 #include "fusewire/base/bytes.h"
 #include "fusewire/tf/bridge/compat.h"
@@ -56,7 +57,7 @@ class HoldingReader {
     }
   };
   virtual ~HoldingReader() = default;
-  // Once, and again when Read has said false. One layout for each tensor; none: it has no value yet.
+  // Once, and again when Read has said false. Sets one layout for each tensor; none: it has no value yet.
   virtual TfStatus Begin(std::vector<Layout>* layouts) = 0;
   // False: its shape has changed since Begin.
   virtual bool Read(size_t tensor, uint64_t offset, Bytes out) = 0;
@@ -66,14 +67,37 @@ class HoldingReader {
 // NotFound: the task has no such holding, or not yet.
 TfStatus ReadHolding(tensorflow::Device* device, const Holding& holding, std::unique_ptr<HoldingReader>* out);
 
-// The tensor of a layout that a reader has said, from its bytes. Fails if they don't match.
+// The tensor of a layout that a reader has returned, from its bytes. Fails if they don't match.
 TfStatus MakeTensor(tensorflow::DataType type, const std::vector<uint64_t>& shape, uint64_t bytes,
                     tensorflow::Tensor* out);
 // Whether MakeTensor's result takes its bytes as they are; otherwise they are a TensorProto, for ParseTensor.
 bool IsPlain(tensorflow::DataType type);
 TfStatus ParseTensor(const std::string& proto, tensorflow::Tensor* out);
 
-// Puts it there, with these tensors, as its reader had them; instead of what is there, if it is no table.
+// One run of one kernel outside of any graph: how variables without a header of their own, and tables, are reached.
+// Owns: the kernel.
+class LoneKernel {
+ public:
+  static TfStatus Make(tensorflow::Device* device, const tensorflow::NodeDef& node, std::unique_ptr<LoneKernel>* out);
+
+  TfStatus Run(std::vector<tensorflow::Tensor> inputs);
+  // Of the last run.
+  size_t outputs() const { return tensors_.size(); }
+  tensorflow::Tensor& output(size_t index) { return tensors_[index]; }
+  // Its first output, if that is a reference.
+  const tensorflow::TensorValue& reference() const { return reference_; }
+
+ private:
+  LoneKernel(tensorflow::Device* device, std::unique_ptr<tensorflow::OpKernel> kernel);
+
+  tensorflow::Device* const device_;
+  const std::unique_ptr<tensorflow::OpKernel> kernel_;
+  const std::vector<tensorflow::AllocatorAttributes> attributes_;
+  std::vector<tensorflow::Tensor> tensors_;
+  tensorflow::TensorValue reference_;
+};
+
+// Puts it there, with these tensors, as its reader had them; instead of what is there, if it is not a table.
 TfStatus RestoreHolding(tensorflow::Device* device, const Holding& holding, std::vector<tensorflow::Tensor> tensors);
 
 }  // namespace fusewire::tf

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Tests: state/kernel.cc, state/inventory.cc
+// Tests: state/inventory.cc
 #include "fusewire/tf/state/holding.h"
 
 #include <atomic>
@@ -17,7 +17,6 @@
 #include <tensorflow/core/framework/resource_var.h>
 #include <tensorflow/core/public/session_options.h>
 #include "fusewire/tf/state/inventory.h"
-#include "fusewire/tf/state/kernel.h"
 
 namespace fusewire::tf {
 namespace {

@@ -1,8 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/state/inventory.h"
 
-#include <utility>
-
 namespace fusewire::tf {
 
 template <class Index>
@@ -12,7 +10,8 @@ void WriteMarks::MarkRows(const tensorflow::Tensor& indices, Bits* bits) {
     const uint64_t row = static_cast<uint64_t>(flat(i));
     // Its kernel has refused it, or will.
     if (row >= bits->rows) return Whole();
-    // Without a look at the bit first: it could be the old one, which the copier takes while our write is on its way.
+    // Without reading the bit first: a set bit could be the old one, which the copier takes before our write is
+    // visible.
     bits->words[row / 64].fetch_or(uint64_t{1} << row % 64, std::memory_order_acq_rel);
   }
 }

@@ -19,14 +19,15 @@
 
 namespace fusewire::tf {
 
-// What of one holding has been written since it was copied: rows, one bit each, or the whole. Who writes marks it
-// afterwards, and who copies takes the marks before: a write that a copy has missed is in the next one.
-// Home: any thread; Take and SetRows: one. Owns: the bits. Fails: never; what is not known to be a row is the whole.
+// The part of one holding that was written since it was copied: rows, one bit each, or the whole. A writer marks it
+// afterwards, and a copy takes the marks before it begins: a write that one copy has missed is in the next one.
+// Home: any thread; Take and SetRows: one. Owns: the bits. Fails: never; a write that is not known to be of rows is one
+// of the whole.
 class WriteMarks {
  public:
   void Whole() { is_whole_.store(true, std::memory_order_release); }
   void Rows(const tensorflow::Tensor& indices);
-  // Somebody writes it who marks nothing.
+  // From now on it counts as always written: one of its writers does not mark.
   void AlwaysWhole() { is_always_whole_.store(true, std::memory_order_release); }
 
   struct Taken {
@@ -70,7 +71,7 @@ class Inventory {
   void MarkAll();
   std::string obstacle();  // "the FIFOQueueV2 sync_token_q"; empty: none
 
-  // For those who watch: of all holdings, when they were last copied; and how long parts have run.
+  // For the status port: the bytes of all holdings when they were last copied, and how long parts have run.
   void SetBytes(uint64_t bytes) { bytes_.store(bytes, std::memory_order_relaxed); }
   uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   void CountBusy(int64_t ns) { busy_ns_.fetch_add(static_cast<uint64_t>(ns), std::memory_order_relaxed); }

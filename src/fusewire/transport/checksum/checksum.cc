@@ -25,7 +25,7 @@ class ChecksumSession final : public Session {
  public:
   const char* wire() const override { return "checksum"; }
 
-  // No word of it, so that a connection that nothing was written to can go to another home.
+  // It says nothing first, so that a connection to which nothing was written can move to another home.
   Status Handshake() override {
     SetReady();
     return Status::Ok();

@@ -2,7 +2,6 @@
 #include "fusewire/transport/transports.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "fusewire/base/log.h"

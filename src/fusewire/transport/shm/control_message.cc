@@ -9,14 +9,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
-#include <memory>
-#include <string>
 
-#include "fusewire/base/bytes.h"
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/base/random.h"

@@ -7,12 +7,12 @@
 //                       try process_vm_readv with. With it travel the segment and its doorbell (rung, asleep, eventfd)
 //   listener  kWelcome  a word to try it with; both sides then show in the segment whether they can read the other's
 //                       memory
-//   listener  kBell     its bit at its doorbell, and the doorbell, once the connection has a home: until then the
+//    listener  kBell     its bit at its doorbell, and the doorbell, once the connection has a home: until then the
 //                       dialler writes unheard; and once more if the connection goes to another home, before anything
 //                       is answered
 // The socket stays open: its end is the end of the process, or of the connection.
-// A name proves nothing, so both sides ask the kernel which process is at the other end, and turn away those of other
-// users and other containers: see peer_process.h.
+// A name proves nothing, so both sides ask the kernel which process is at the other end, and refuse one of another user
+// or container: see peer_process.h.
 // Home: none. Owns: nothing but the descriptors that it hands over. Fails: with a Status each.
 #pragma once
 
@@ -73,7 +73,7 @@ struct Packet {
   std::array<Fd, kShmControlFilesMax> files;  // as many as the kind has
 };
 
-// Sends without waiting; a peer that does not read is no peer. `files` are as many as the kind has.
+// Sends without waiting: a peer whose queue is full is treated as gone. `files` are as many as the kind has.
 Status SendControl(int socket, const ShmControlMessage& message, const int* files);
 // Nothing: none is there yet. kUnavailable: the peer has gone. kCorrupt: it sent anything else.
 std::optional<Result<Packet>> ReceiveControl(int socket, ShmControlKind expected);

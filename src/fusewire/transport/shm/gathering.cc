@@ -10,13 +10,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstddef>
-#include <string>
 #include <utility>
 
-#include "fusewire/base/bytes.h"
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/base/random.h"

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // How numbered processes of one host, one container and one user come to share a file: number 0 opens a place under a
 // name of its own, and tells the others by other means. They come, the kernel tells which processes they are, and each
-// leaves with the file and a life line to every other one. The name is no secret in a network namespace: processes of
+// leaves with the file and a life line to every other one. The name is not secret in a network namespace: processes of
 // other containers and users are turned away, see peer_process.h.
 //   comer  knock    which number it is, and a nonce
 //   host   knock    a nonce, and the comer's as the answer

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -15,7 +14,6 @@
 #include <cstddef>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "fusewire/base/clock.h"

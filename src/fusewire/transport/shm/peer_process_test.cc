@@ -2,14 +2,12 @@
 // Which processes are our own. What two containers of one machine make of it is tested in tests/attack.
 #include "fusewire/transport/shm/peer_process.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>

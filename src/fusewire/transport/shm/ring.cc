@@ -4,7 +4,6 @@
 #include <limits.h>
 #include <sys/uio.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <string>
@@ -22,7 +21,7 @@ constexpr uint32_t kKindBytes = 1, kKindLoan = 2, kKindSkip = 3;
 constexpr size_t kHeaderBytes = 8, kLoanBytes = 16;
 // A record of bytes is no longer than this: the reader need not wait for the rest of a long write.
 constexpr size_t kRecordBytesMax = 8 * 1024;
-static_assert(kRecordBytesMax < kCopyBytesMax, "what is put into the ring is no large copy");
+static_assert(kRecordBytesMax < kCopyBytesMax, "what is put into the ring is not a large copy");
 // A larger piece begins at a cache line, after a lead: copies of whole lines take less time.
 constexpr size_t kAlignedBytesMin = 512;
 constexpr uint32_t kLine = 64, kKindBits = 8;
@@ -293,7 +292,7 @@ Result<size_t> RingReader::ReadLoan(Bytes* parts, size_t count) {
   const int error = errno;
   if (got > 0) costs_.OnLoan(static_cast<size_t>(got), Clock::Real()->NowNs() - begin_ns);
   PublishCosts();
-  // The writer publishes that it takes a loan back before the memory changes, so what was read before that is good.
+  // The writer publishes that it takes a loan back before the memory changes, so what was read before that is valid.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (segment_.peer().revoked.load(std::memory_order_acquire) != 0)
     return Status::Unavailable("the peer closed the connection");
@@ -313,8 +312,8 @@ bool RingReader::Release() {
   if (released_ == taken_ && !loan_ended_) return false;
   released_ = taken_;
   segment_.own().taken.store(taken_, std::memory_order_release);
-  // The writer waits for the last of them: a ring for each would wake it for nothing. But one that sleeps takes its
-  // time to wake, and is better called before.
+  // The writer waits for the last of them: ringing for each would wake it for nothing. But a writer that sleeps takes
+  // time to wake, so it is better called early.
   if (std::exchange(loan_ended_, false)) {
     const uint64_t lent = segment_.peer().loans.load(std::memory_order_relaxed);
     if (loans_read_ >= lent || lent - loans_read_ == kLoansWhileWaking) return true;

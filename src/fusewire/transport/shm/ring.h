@@ -28,7 +28,7 @@ class Costs {
  public:
   void OnRing(size_t bytes, int64_t ns) { ring_.Add(bytes, ns); }
   void OnLoan(size_t bytes, int64_t ns) { loan_.Add(bytes, ns); }
-  // Better not lent. Changes its mind only for a good part of the cost: a loan spares the writer's processor.
+  // Whether the ring costs less. It changes only for a good part of the cost: a loan saves the writer's processor time.
   bool RingCostsLess() {
     if (ring_.samples < kSamplesMin || loan_.samples < kSamplesMin) return false;
     prefers_ring_ = ring_.ns_per_kib < loan_.ns_per_kib * (prefers_ring_ ? 0.9 : 0.7);

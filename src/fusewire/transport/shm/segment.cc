@@ -60,7 +60,7 @@ Result<std::unique_ptr<Segment>> Segment::Map(End end, int fd, uint32_t ring_byt
   const size_t bytes = BytesOf(ring_bytes);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) return OutOfSomething("mmap");
-  // A child of this process is no end of the connection.
+  // A child of this process is not an end of the connection.
   (void)madvise(memory, bytes, MADV_DONTFORK);
   return std::unique_ptr<Segment>(new Segment(end, ring_bytes, memory, bytes));
 }

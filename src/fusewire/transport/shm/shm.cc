@@ -432,8 +432,8 @@ std::unique_ptr<Transport> MakeShm(bool lend) { return std::make_unique<ShmTrans
 
 uint64_t SharedBytesWritten() { return BytesWrittenByAll(); }
 
-// For the kernel, a sandbox or a security module, a child that reads us is like any other task that does. Whether we
-// may read ourselves, or our children, proves nothing.
+// To the kernel, a sandbox or a security module, a child that reads our memory is like any other task that does. That
+// we can read our own memory, or a child's, proves nothing.
 bool MayLend() {
   const pid_t parent = getpid();
   const uint64_t address = ProbeAddress(), word = ProbeWord();

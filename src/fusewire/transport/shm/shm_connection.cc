@@ -5,10 +5,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <utility>
-
-#include "fusewire/base/check.h"
-#include "fusewire/transport/reading.h"
 
 namespace fusewire::transport {
 ShmConnection::ShmConnection(reactor::Reactor& home, reactor::Doorbell* bell, std::unique_ptr<Segment> segment,
@@ -75,7 +71,7 @@ Result<std::unique_ptr<Connection>> ShmIncoming::Adopt(reactor::Reactor& home) {
   return std::unique_ptr<Connection>(std::move(connection));
 }
 
-// Until the dialler has the next home's doorbell it rings here, in vain: it rings once more when it has.
+// Until the dialler has the next home's doorbell it rings here, to no effect: it rings once more when it has.
 std::unique_ptr<Incoming> ShmConnection::HandOver() {
   FUSEWIRE_AT_HOME(home_);
   if (closed() || origin_ == nullptr) return nullptr;

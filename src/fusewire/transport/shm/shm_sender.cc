@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <atomic>
 
-#include "fusewire/base/check.h"
-
 namespace fusewire::transport {
 namespace {
 

@@ -82,7 +82,7 @@ class ShmSender {
   // True: the Write that waits for room has it, and is to be answered.
   bool TakeRoom();
 
-  // Before the memory that was lent can change: what the peer reads from now on is worth nothing to it.
+  // Before the memory that was lent can change: the peer discards what it reads there from now on.
   void TakeBackLoans();
 
  private:
@@ -108,7 +108,7 @@ class ShmSender {
   size_t unread_count_ = 0;
 };
 
-// Any thread. What all connections of this process have written so far.
+// Any thread. The bytes that all connections of this process have written so far.
 uint64_t BytesWrittenByAll();
 
 }  // namespace fusewire::transport

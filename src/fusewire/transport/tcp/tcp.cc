@@ -176,7 +176,7 @@ void TcpDialing::TryNext() {
 // Begins to. Even if it has succeeded at once, OnEvents follows: the callback never runs inside Dial.
 Status TcpDialing::Connect(const std::string& number) {
   if (!ParseNumeric(number, address_.port, &current_)) {
-    return Status::Unavailable("\"" + number + "\" is no address");
+    return Status::Unavailable("\"" + number + "\" is not an address");
   }
   Result<Fd> fd = MakeSocket(current_, options_);
   if (!fd.ok()) return fd.status();

@@ -11,11 +11,8 @@
 #include <cerrno>
 #include <climits>
 #include <cstdio>
-#include <string>
-#include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/transport/reading.h"
 
 namespace fusewire::transport {
 namespace {

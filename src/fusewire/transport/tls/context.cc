@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <string>
 #include <utility>
 
 #include "fusewire/base/check.h"
@@ -31,7 +30,7 @@ Status Wrong(const TlsLibrary& library, const char* setting, const std::string& 
       .Next("name a file in PEM that this user can read");
 }
 
-// No question at the terminal.
+// OpenSSL must not ask for a password at the terminal.
 int NoPassword(char*, int, int, void*) { return 0; }
 
 // Changes with the file's content, also where a link leads elsewhere.
@@ -62,7 +61,7 @@ Result<SSL_CTX*> TlsContext::Read(const TlsLibrary& library, const TlsOptions& o
   library.ERR_clear_error();
   std::unique_ptr<SSL_CTX, decltype(library.SSL_CTX_free)> made(library.SSL_CTX_new(library.TLS_method()),
                                                                 library.SSL_CTX_free);
-  if (made == nullptr) return Status::Overloaded("OpenSSL makes no context");
+  if (made == nullptr) return Status::Overloaded("OpenSSL cannot make a context");
   SSL_CTX* ssl = made.get();
   library.SSL_CTX_ctrl(ssl, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, nullptr);
   if (library.SSL_CTX_set_ciphersuites(ssl, kCiphers) != 1) return Status::Internal("OpenSSL has none of our ciphers");
@@ -141,10 +140,10 @@ Result<std::string> TlsContext::DescribeCertificate() {
   const std::string whose = std::string("certificate of ") + subject;
   int days = 0, seconds = 0;
   if (library_.ASN1_TIME_diff(&days, &seconds, nullptr, library_.X509_get0_notAfter(own)) != 1)
-    return Status::Invalid(whose + ": the end of its time cannot be read");
+    return Status::Invalid(whose + ": its expiry date cannot be read");
   const std::string file = options_.certificate;
   if (days < 0 || seconds < 0) {
-    return Status::Refused(whose + " in \"" + file + "\": its time was over " + std::to_string(-days) + " days ago")
+    return Status::Refused(whose + " in \"" + file + "\": it expired " + std::to_string(-days) + " days ago")
         .Next("have a new one issued, and put it into the same file: it is read again");
   }
   return whose + ", for " + std::to_string(days) + " more days";
@@ -238,7 +237,7 @@ Status TlsSession::Write(ConstBytes said) {
     const int result = library_.SSL_write(ssl_, said.data, static_cast<int>(std::min<size_t>(said.size, INT_MAX)));
     if (result <= 0) {
       FUSEWIRE_TRY(Fail("TLS", result));
-      return Status::Internal("TLS takes no more, although all that it writes has room");
+      return Status::Internal("TLS accepts no more data, although there is room for all that it writes");
     }
     said = said.From(static_cast<size_t>(result));
   }

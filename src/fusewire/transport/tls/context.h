@@ -22,7 +22,7 @@ namespace fusewire::transport {
 #if FUSEWIRE_HAS_TLS
 
 // One end of a TLS 1.3 connection. Owns the SSL object. Fails once, for good. kRefused: a certificate does not fit;
-// kCorrupt: what comes is no TLS, or was changed on its way; kUnavailable: the peer has closed.
+// kCorrupt: the peer's bytes are not TLS, or were changed on their way; kUnavailable: the peer has closed.
 class TlsSession final : public Session {
  public:
   // The SSL object knows its role. It is made at once, or when the first bytes have come: it has tens of KiB, which a

@@ -48,7 +48,7 @@ TEST(TlsContext, NamesTheFileThatIsWrong) {
   }
 }
 
-TEST(TlsContext, DescribesItsCertificateUntilItsTimeIsOver) {
+TEST(TlsContext, DescribesItsCertificateUntilItExpires) {
   Certificates made;
   Result<std::string> described = TlsContext::Load(made.Options()).value()->DescribeCertificate();
   ASSERT_TRUE(described.ok()) << described.status().ToString();
@@ -57,7 +57,7 @@ TEST(TlsContext, DescribesItsCertificateUntilItsTimeIsOver) {
   described = TlsContext::Load(made.Options("old")).value()->DescribeCertificate();
   ASSERT_FALSE(described.ok());
   EXPECT_EQ(described.status().code(), Code::kRefused);
-  EXPECT_THAT(described.status().ToString(), AllOf(HasSubstr("CN=old"), HasSubstr("was over 1 days ago")));
+  EXPECT_THAT(described.status().ToString(), AllOf(HasSubstr("CN=old"), HasSubstr("expired 1 days ago")));
 }
 
 // Whether a client of these options greets a server of this context.

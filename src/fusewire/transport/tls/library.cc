@@ -11,7 +11,7 @@ namespace fusewire::transport {
 namespace {
 
 constexpr char kName[] = "libssl.so.3";
-// Its own functions come first for it, whatever else this process has under the same names. The sanitizers' runtimes
+// The library uses its own functions, whatever else this process has under the same names. The sanitizers' runtimes
 // forbid this, since they replace functions for all libraries.
 constexpr int kFlags = RTLD_NOW | RTLD_LOCAL | (kSanitized ? 0 : RTLD_DEEPBIND);
 

@@ -5,8 +5,6 @@
 // Fails: The says what is missing.
 #pragma once
 
-#include <string>
-
 #include "fusewire/base/status.h"
 
 #if FUSEWIRE_HAS_TLS

@@ -6,7 +6,6 @@
 #include <memory>
 #include <random>
 #include <string>
-#include <utility>
 
 #include "fusewire/transport/tls/certificates_test.h"
 #include "fusewire/transport/tls/context.h"

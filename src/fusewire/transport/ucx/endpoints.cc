@@ -52,7 +52,7 @@ Result<std::unique_ptr<UcxPeer>> UcxEndpoints::Make(ConstBytes address) {
   const ucs_status_t status = handles_.library().ucp_ep_create(handles_.worker(), &params, &peer->endpoint);
   if (status != UCS_OK) {
     return Status::Unavailable(handles_.library().Describe("ucp_ep_create", status))
-        .Next("check that UCX_TLS and UCX_NET_DEVICES name what both hosts have, and what notices a peer's death");
+        .Next("check that UCX_TLS and UCX_NET_DEVICES name what both hosts have, and what can detect a peer's death");
   }
   progress_.Touch();
   return peer;

@@ -42,7 +42,7 @@ std::string RdmaDevices() {
 
 namespace {
 
-// UCX takes over how the process hears of its own faults while it is loaded. That is not a library's to decide.
+// UCX replaces the process's handlers of fatal signals when it is loaded, which is not for a library to decide.
 class KeptSignals {
  public:
   KeptSignals() {

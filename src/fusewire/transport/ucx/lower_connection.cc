@@ -2,10 +2,8 @@
 #include "fusewire/transport/ucx/lower_connection.h"
 
 #include <string>
-#include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/transport/ucx/control_message.h"
 
 namespace fusewire::transport {
 

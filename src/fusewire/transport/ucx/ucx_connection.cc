@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "fusewire/base/check.h"
-#include "fusewire/transport/reading.h"
 #include "fusewire/transport/ucx/control_message.h"
 #include "fusewire/transport/ucx/ucx_receiver.h"
 

@@ -4,10 +4,8 @@
 #if FUSEWIRE_HAS_UCX
 
 #include <algorithm>
-#include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/transport/ucx/control_message.h"
 
 namespace fusewire::transport {
 namespace {

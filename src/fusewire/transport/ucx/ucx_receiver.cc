@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/transport/reading.h"
 
 namespace fusewire::transport {
 
@@ -40,7 +39,7 @@ void FeedPiece(ConnectionHandler* handler, const bool* closed, ConstBytes data) 
 
 }  // namespace
 
-// In pieces that are no large copies.
+// In pieces that are too small to count as large copies.
 void Feed(ConnectionHandler* handler, const bool* closed, ConstBytes data) {
   FUSEWIRE_DCHECK(handler != nullptr);
   while (!data.empty() && !*closed) {
@@ -68,7 +67,7 @@ bool UcxReceiver::OnRecord(const UcxRecord& record, void* data, size_t bytes, bo
   if (came_cost_ - taken_cost_ > kUcxWindowBytes) return refuse("sent more than there is room for");
   // As many as may wait fit into this distance.
   if (record.sequence < next_ || record.sequence - next_ > kUcxWindowBytes / kUcxRecordCost)
-    return refuse("sent a record out of all order");
+    return refuse("sent a record out of order");
   const bool fresh = records_.emplace(record.sequence, Record{data, bytes, loan, record.value}).second;
   if (!fresh) return refuse("sent a record twice");
   return true;

@@ -15,7 +15,6 @@
 #include <mutex>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "fusewire/base/log.h"
 #include "fusewire/base/sanitizers.h"

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
-#include "fusewire/base/log.h"
 
 namespace fusewire::transport {
 namespace {
@@ -31,7 +30,7 @@ Result<UcxWorker*> UcxWorker::Of(reactor::Reactor& home, const UcxOptions& optio
     std::unique_ptr<UcxWorker> worker(new UcxWorker(home));
     Status why = worker->Open(options);
     if (!why.ok()) {
-      FUSEWIRE_LOG(kWarn, "reactor %s goes without UCX: %s; see: fusewire explain rdma#requirements-and-limits",
+      FUSEWIRE_LOG(kWarn, "reactor %s runs without UCX: %s; see: fusewire explain rdma#requirements-and-limits",
                    home.name().c_str(), why.ToString().c_str());
       worker.reset();
     }

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The operation of star/call/run_op.cc beside a parameter server that is killed, and comes back with what it had.
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 

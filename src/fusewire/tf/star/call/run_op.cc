@@ -222,7 +222,7 @@ class RunAnswer {
     for (size_t i = 0; end.ok() && i < results.size(); ++i) {
       int index = static_cast<int>(i);
       if (results[i].dtype() != context_->expected_output_dtype(index))
-        end = absl::DataLossError("a parameter server sent a tensor of another type than its part has");
+        end = absl::DataLossError("a parameter server sent a tensor whose type differs from its part's");
       if (end.ok()) context_->set_output(index, std::move(results[i]));
     }
     if (!stats_.empty()) SaveStats();

@@ -2,7 +2,6 @@
 // The operation of star/call/run_op.cc beside a parameter server that the test plays.
 #include <fstream>
 #include <iterator>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>

@@ -17,7 +17,6 @@
 #include <tensorflow/core/util/device_name_utils.h>
 #include "fusewire/base/check.h"
 #include "fusewire/tf/bridge/names.h"
-#include "fusewire/tf/star/cut/straighten.h"
 
 namespace fusewire::tf {
 

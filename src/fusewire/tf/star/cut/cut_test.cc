@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -14,7 +13,6 @@
 #include <tensorflow/core/protobuf/worker.pb.h>
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/star/cut/sketch_test.h"
-#include "fusewire/tf/star/cut/straighten.h"
 
 namespace fusewire::tf {
 namespace {

@@ -12,8 +12,6 @@
 #include <tensorflow/core/util/device_name_utils.h>
 #include "fusewire/base/check.h"
 #include "fusewire/tf/bridge/names.h"
-#include "fusewire/tf/star/cut/postpone.h"
-#include "fusewire/tf/star/cut/straighten.h"
 
 namespace fusewire::tf {
 
@@ -57,7 +55,7 @@ class Grouper {
 
   TfStatus Make(Grouping* out) {
     TF_RETURN_IF_ERROR(FindFrames());
-    if (!Order()) return absl::UnimplementedError("its loops stand in a circle");
+    if (!Order()) return absl::UnimplementedError("its loops depend on each other in a circle");
     Classify();
     // A node that has to be left out may be an input of others, which then have to be left out, too.
     do {
@@ -337,7 +335,7 @@ class Grouper {
   }
 
   void FindRounds() {
-    for (Known& known : nodes_) known.round = 0;  // those of one unit ask each other
+    for (Known& known : nodes_) known.round = 0;  // nodes of one unit read each other's
     for (const std::vector<Node*>& unit : order_) {
       int round = 0;
       for (const Node* node : unit) round = std::max(round, FirstRound(node));

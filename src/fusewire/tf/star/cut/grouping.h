@@ -133,4 +133,26 @@ bool IsSwitchOfTwo(const tensorflow::Node& node);
 // A variable, a table, a constant: it is named, not computed.
 bool IsNamed(const tensorflow::Node& node);
 
+// ---- before: straighten.cc ----
+
+// The edge from the node that computes this edge's tensor, without detours.
+const tensorflow::Edge* OriginOf(const tensorflow::Edge* edge);
+
+void Straighten(const std::function<bool(const std::string& device)>& is_served, tensorflow::Graph* graph);
+
+// ---- at the end: postpone.cc ----
+
+// A node's group is that of its place and round.
+struct Placed {
+  static constexpr int kNowhere = -1;
+  int place = kNowhere;
+  int round = 0;
+  bool may_move = false;  // it is a node for itself, always runs, waits for nobody, and makes no handle
+};
+
+// `order`: each node behind its inputs. `is_copied`: of an edge from what each group has a copy of. `placed`: by node
+// id.
+void Postpone(const std::vector<tensorflow::Node*>& order,
+              const std::function<bool(const tensorflow::Edge*)>& is_copied, std::vector<Placed>* placed);
+
 }  // namespace fusewire::tf

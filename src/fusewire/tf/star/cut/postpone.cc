@@ -1,5 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/tf/star/cut/postpone.h"
+// What only a later group of the same place uses is computed there: otherwise its results would be kept for it, one by
+// one.
+// Home: any thread. Owns: nothing. Fails: never.
+#include "fusewire/tf/star/cut/grouping.h"
 
 #include <algorithm>
 #include <climits>

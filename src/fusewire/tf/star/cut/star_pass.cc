@@ -17,7 +17,6 @@
 #include "fusewire/tf/fuse/passes.h"
 #include "fusewire/tf/star/cut/cut.h"
 #include "fusewire/tf/star/cut/grouping.h"
-#include "fusewire/tf/star/cut/straighten.h"
 
 namespace fusewire::tf {
 

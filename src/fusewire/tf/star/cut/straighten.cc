@@ -1,5 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/tf/star/cut/straighten.h"
+// Removes detours through the worker: a tensor that a parameter server gets back through an Identity, a wait through a
+// NoOp (tf.group), and conditions that only pass the worker (the pivots of tf.cond). Each would cost a round. Also
+// copies constants of the worker, which would travel in every step.
+// Home: any thread. Fails: never; other nodes stay as they are. The graph keeps its meaning.
+#include "fusewire/tf/star/cut/grouping.h"
 
 #include <map>
 #include <utility>
@@ -11,7 +15,6 @@
 #include <tensorflow/core/graph/algorithm.h>
 #include <tensorflow/core/graph/control_flow.h>
 #include "fusewire/tf/bridge/names.h"
-#include "fusewire/tf/star/cut/grouping.h"
 
 namespace fusewire::tf {
 

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-#include "fusewire/tf/star/cut/straighten.h"
+#include "fusewire/tf/star/cut/grouping.h"
 
 #include <set>
 #include <string>

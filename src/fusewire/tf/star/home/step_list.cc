@@ -20,7 +20,7 @@ using tensorflow::OpKernel;
 
 namespace {
 
-// Of equal ways the list is better: it takes less processor time.
+// Between equal ways the list wins: it takes less processor time.
 constexpr double kListBonus = 1.05;
 
 // Loops, and values that other tasks send by themselves, for which a list would wait while the task that sends them may

@@ -60,8 +60,8 @@ class Answers {
 // shared_ptr: as the leases of a part are shared.
 using AnswersPtr = std::shared_ptr<Answers>;
 
-// Runs that a snapshot says have ended. Their parts are placed anew after a restart, and a client's tickets have one
-// row of numbers for all parts, so a ticket is found by its client and number alone.
+// Runs that a snapshot says have ended. Their parts are placed anew after a restart, and a client numbers its tickets
+// across all parts, so a ticket is found by its client and number alone.
 // Home: any thread. Owns: their answers. Fails: never.
 class RestoredAnswers {
  public:

@@ -2,7 +2,6 @@
 #include "fusewire/tf/star/serve/arrivals.h"
 
 #include "fusewire/base/check.h"
-#include "fusewire/base/clock.h"
 #include "fusewire/tf/receive/step_context.h"
 
 namespace fusewire::tf {

@@ -37,9 +37,9 @@ class Arrivals {
   std::atomic<bool> any_{false};
 };
 
-// Calls that a run's thread holds are started when it waits. Learns how long that takes from each operation that is
-// computed meanwhile: where it is long, they are started before it instead. That costs a wake of the loop's own thread,
-// and another one at the answer.
+// Calls that a run's thread holds are started when the thread waits. This learns how long that takes after each
+// operation that the thread computes meanwhile: if it is long, the calls are started before the operation instead. That
+// costs a wake-up of the loop's own thread, and another one at the answer.
 // Home: any thread; a Run is its thread's. Owns: a time for each operation. Fails: never.
 class HoldTimes {
  public:

@@ -3,14 +3,13 @@
 
 #include <utility>
 
-#include "fusewire/base/thread_number.h"
-
 namespace fusewire::tf {
 
 Gate::Cell& Gate::Here() { return cells_[ThreadNumber() % cells_.size()]; }
 
-// Zero, once it is closed: nobody is inside. Who leaves may do so in another cell than it has entered, so a sum that is
-// read before all of that is seen is too large, never too small: all that have entered were counted before it closed.
+// Zero, once it is closed: nobody is inside. A call may leave through another cell than it has entered. A sum that is
+// read before all of these changes are visible is too large, never too small: every entry was counted before the gate
+// closed.
 int64_t Gate::inside() const {
   int64_t sum = 0;
   for (const Cell& cell : cells_) sum += cell.inside.load();

@@ -29,7 +29,7 @@ class Gate {
   // Afterwards nobody is inside, and nobody enters. False: somebody was by then, and the gate is open again.
   bool Close(int64_t deadline_ns);
   void Open();
-  // Instead of Open: all have to end, now and later.
+  // Instead of Open: all calls have to end, now and later.
   void End();
   bool is_open() const { return state_.load() == State::kOpen; }
 

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Graphs that no worker would place on a parameter server: what they name is not there, is there twice, or is of
-// another type; and graphs that are right, bent at random by a seed. Whatever is placed: an error in words, or a part
+// another type; and correct graphs, corrupted at random by a seed. Whatever is placed: an error in words, or a part
 // that runs to an end; never a crash.
 #include <chrono>
 #include <cstdio>
@@ -86,10 +86,10 @@ class HostileGraphs : public testing::Test {
     *rets = std::move(run.rets);
     return end;
   }
-  void ExpectRefused(const std::string& what, const std::function<void(GraphDef* graph)>& bend) {
+  void ExpectRefused(const std::string& what, const std::function<void(GraphDef* graph)>& mutate) {
     SCOPED_TRACE(what);
     Piece piece("Neg", 1);
-    bend(piece.request.mutable_graph_def());
+    mutate(piece.request.mutable_graph_def());
     PartPtr part;
     const TfStatus made = Make(piece.request, &part);
     EXPECT_FALSE(made.ok());
@@ -237,9 +237,9 @@ TEST_F(HostileGraphs, AnOperationUnderTheNameOfAnotherIsRefused) {
 
 // ---- at random ----
 
-class GraphBender {
+class GraphMutator {
  public:
-  GraphBender() : seed_(SystemRandom64()), random_(seed_) {}
+  GraphMutator() : seed_(SystemRandom64()), random_(seed_) {}
   uint64_t seed() const { return seed_; }
   uint64_t Below(uint64_t bound) { return random_.Below(bound); }
 
@@ -258,7 +258,7 @@ class GraphBender {
     if (Below(3) == 0) piece.WithState();
     return piece.request;
   }
-  void Bend(GraphDef* graph) {
+  void Mutate(GraphDef* graph) {
     if (graph->node_size() == 0) return;
     NodeDef* node = Any(graph);
     switch (Below(12)) {
@@ -381,24 +381,24 @@ class GraphBender {
 };
 
 TEST_F(HostileGraphs, BentAtRandomEndInAnErrorOrRun) {
-  GraphBender bender;
-  std::printf("seed %llu\n", static_cast<unsigned long long>(bender.seed()));
+  GraphMutator mutator;
+  std::printf("seed %llu\n", static_cast<unsigned long long>(mutator.seed()));
   int drawn = 0, made = 0, ran = 0;
   const auto until = std::chrono::steady_clock::now() + kDrawFor;
   while (std::chrono::steady_clock::now() < until && !HasFailure()) {
     ++drawn;
-    RegisterGraphRequest request = bender.Right();
-    for (uint64_t left = bender.Below(4); left > 0; --left) bender.Bend(request.mutable_graph_def());
+    RegisterGraphRequest request = mutator.Right();
+    for (uint64_t left = mutator.Below(4); left > 0; --left) mutator.Mutate(request.mutable_graph_def());
     SCOPED_TRACE(request.ShortDebugString());
     PartPtr part;
-    const TfStatus status = Make(request, &part, bender.Below(2) == 0);
+    const TfStatus status = Make(request, &part, mutator.Below(2) == 0);
     if (!status.ok()) {
       EXPECT_FALSE(status.message().empty());
       continue;
     }
     ++made;
     std::vector<Tensor> args, rets;
-    for (const DataType type : part->ends().args()) args.push_back(bender.Argument(type));
+    for (const DataType type : part->ends().args()) args.push_back(mutator.Argument(type));
     if (!Run(part, std::move(args), &rets).ok()) continue;
     ++ran;
     EXPECT_EQ(rets.size(), part->ends().returned() + part->ends().keeps().size());

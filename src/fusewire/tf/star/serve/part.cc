@@ -18,10 +18,8 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/base/sanitizers.h"
-#include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/star/cut/cut.h"
 #include "fusewire/tf/star/cut/grouping.h"
-#include "fusewire/tf/star/serve/row_sums.h"
 #include "fusewire/tf/star/serve/values.h"
 
 namespace fusewire::tf {
@@ -122,7 +120,7 @@ TfStatus PartEnds::Read(const tensorflow::Graph& graph, int nodes) {
   for (const auto& keep : keeps) keeps_.push_back(keep.second);
   bool are_last = (takes.empty() || takes.begin()->first == static_cast<int>(given())) &&
                   (keeps.empty() || keeps.begin()->first == static_cast<int>(returned()));
-  return are_last ? TfStatus() : absl::InvalidArgumentError("the ends of a part are in disorder");
+  return are_last ? TfStatus() : absl::InvalidArgumentError("the ends of a part are not numbered in order");
 }
 
 Part::Part(Owner owner) : owner_(std::move(owner)) {}
@@ -220,7 +218,7 @@ TfStatus Part::Optimize(const tensorflow::OptimizerOptions& options) {
   return tensorflow::EnsureMemoryTypes(tensorflow::DeviceType(device_->device_type()), device_->name(), graph_.get());
 }
 
-// A value that a run takes or leaves is there once.
+// A run that takes or leaves values can't simply be repeated: each value is there once.
 Again Part::FindAgain() const {
   bool only_reads = true;
   Functions functions(definitions_.get());

@@ -138,4 +138,8 @@ class Part {
   std::atomic<int64_t> usual_ns_{INT64_MAX};
 };
 
+// Sums of the rows of a gradient, as TensorFlow's optimizers make them, become one operation each: row_sums.cc. Returns
+// how many.
+int FuseRowSums(tensorflow::Graph* graph);
+
 }  // namespace fusewire::tf

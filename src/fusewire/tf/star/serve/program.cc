@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
@@ -15,7 +14,6 @@
 #include "fusewire/base/clock.h"
 #include "fusewire/tf/receive/step_context.h"
 #include "fusewire/tf/star/cut/grouping.h"
-#include "fusewire/tf/star/serve/arrivals.h"
 
 namespace fusewire::tf {
 
@@ -119,8 +117,8 @@ bool Program::AddEnd(const Node& node, size_t first_slot, std::vector<size_t> sl
 
 namespace {
 
-// An order for graphs with operations that are waited for. What these wait for comes first, that of the one with the
-// fewest operations before it at the front, so that they begin early; what waits for them comes last.
+// An order for graphs with operations that are waited for. So that these begin early, the operations before them come
+// first, beginning with those of the one that has the fewest; the operations that wait for them come last.
 class BeginEarly {
  public:
   BeginEarly(const std::vector<bool>& is_waited, const Graph& graph, std::vector<Node*>* order)
@@ -412,7 +410,7 @@ TfStatus Program::Do(size_t index, Frame* frame) {
   return TfStatus();
 }
 
-// The first error is the run's. What is under way is told to end, as TensorFlow's executor does.
+// The first error is the run's. Kernels under way are told to end, as TensorFlow's executor does.
 void Program::Fail(const TfStatus& status, Frame* frame) {
   if (!frame->status.ok()) return;
   frame->status = status;

@@ -2,9 +2,9 @@
 // A graph as a list: kernels in an order in which each has its inputs, and slots for their outputs. One thread runs it
 // from the first to the last, without a queue or a count of missing inputs. Branches are decided during the run:
 // operations in a branch that is not taken are dead, and skipped. Not for loops: they are left to TensorFlow's
-// executor. Asynchronous kernels begin as early as they can; what waits for one is passed over until it has ended. If
-// nothing else is left to do, the thread waits, and drives the loop that reads the answers; after a while it leaves the
-// run to the pool, which goes on when the next kernel ends. Calls that it holds until then are started before it
+// executor. Asynchronous kernels begin as early as they can; kernels that wait for one are passed over until it ends.
+// If nothing else is left to do, the thread waits, and drives the loop that reads the answers; after a while it leaves
+// the run to the pool, which goes on when the next kernel ends. Calls that it holds until then are started before it
 // computes on where earlier runs have shown that this takes long.
 // Home: any thread; many runs at once. Owns: its constants; not the kernels. Fails: with the first kernel's status,
 // once all kernels that have begun have ended.
@@ -137,7 +137,7 @@ class Program {
   void GiveBack(std::unique_ptr<Frame> frame);
 
   Place place_;
-  std::unique_ptr<PooledDevice> pooled_;  // null: it is no processor
+  std::unique_ptr<PooledDevice> pooled_;  // null: it is not a CPU
   std::vector<Operation> operations_;
   std::vector<Constant> constants_;
   std::vector<std::vector<size_t>> args_;  // slots of each argument

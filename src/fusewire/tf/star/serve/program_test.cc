@@ -19,7 +19,7 @@
 #include <tensorflow/core/lib/core/threadpool.h>
 #include <tensorflow/core/public/session_options.h>
 #include "fusewire/tf/star/cut/sketch_test.h"
-#include "fusewire/tf/star/serve/row_sums.h"
+#include "fusewire/tf/star/serve/part.h"
 
 namespace fusewire::tf {
 namespace {

@@ -3,14 +3,12 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/distributed_runtime/session_mgr.h>
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
-#include "fusewire/reactor/reactor.h"
 #include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/heads/moves.h"
 
@@ -105,7 +103,7 @@ TfStatus Shelf::MakeAhead(const std::string& piece) {
   tensorflow::RegisterGraphRequest request;
   const Status read = DecodePart(ConstBytes(piece), &name, &graph);
   if (!read.ok() || !request.ParseFromArray(graph.data, static_cast<int>(graph.size)))
-    return absl::DataLossError("a part that is no graph");
+    return absl::DataLossError("a part that is not a graph");
   const std::string fingerprint = name.ToString();
   Part::Owner owner;
   owner.env = env_;

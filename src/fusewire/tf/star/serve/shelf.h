@@ -54,7 +54,7 @@ class Shelf {
   LeasePtr Find(uint64_t id);
   // Any thread, like all functions below.
   void Release(const std::string& session);
-  // Those that serve all sessions, each behind its fingerprint, for a server that takes the task; which makes them
+  // The parts that serve all sessions, each behind its fingerprint, for the server that takes the task: it makes them
   // before their sessions come. Only with snapshots.
   std::vector<std::string> Parts();
   TfStatus MakeAhead(const std::string& piece);

@@ -72,7 +72,7 @@ class StarService::Incoming final : public rpc::RequestSink {
     TF_RETURN_IF_ERROR(store->Take(run_.step, part().ends().takes(), part().ends().given(), &run_.args));
     for (size_t i = 0; i < types.size(); ++i) {
       if (run_.args[i].dtype() != types[i])
-        return absl::InvalidArgumentError("a tensor of another type than the part takes");
+        return absl::InvalidArgumentError("a tensor whose type is not the one that the part takes");
     }
     return TfStatus();
   }

@@ -242,7 +242,7 @@ TEST_F(StarServiceTest, FeedsAreAsManyAsThePartTakes) {
       EXPECT_FALSE(outcome.wire.ok()) << count << " of " << size;
     }
   }
-  // Twice the same step is no harm: it is the worker's, and each run is one of its own.
+  // The same step twice does no harm: it is the worker's, and each run is one of its own.
   for (int turn = 0; turn < 2; ++turn) EXPECT_TRUE(Run(part, {Ramp(2, 1), Ramp(2, 1)}).status.ok());
 }
 

@@ -72,8 +72,8 @@ class KeepCall final : public rpc::Call {
     End(WithTarget(ToTf(status), channel_->target(), "KeepValues"));
   }
 
-  // A holder that is back from a snapshot lacks the values of the step, those that came in time too: the part that
-  // takes them finds out, and they are left again. Here the run has succeeded.
+  // A holder that was restored from a snapshot lacks all values of the step, even those that came in time: the part
+  // that takes them notices, and they are left again. This run has succeeded.
   void End(TfStatus status) {
     if (holder_ != nullptr && holder_->may_return()) status = TfStatus();
     auto done = std::move(done_);
@@ -314,7 +314,7 @@ TfStatus StepStore::Load(const std::string& values) {
     tensorflow::TensorProto proto;
     KeptValue value{one.number, one.takers, {}};
     if (!proto.ParseFromArray(one.tensor.data, static_cast<int>(one.tensor.size)) || !value.tensor.FromProto(proto))
-      return absl::DataLossError("a value of a step is no tensor");
+      return absl::DataLossError("a value of a step is not a tensor");
     Keep(one.step, one.session.ToString(), {std::move(value)});
   }
   return TfStatus();

@@ -52,7 +52,7 @@ class StepStore {
     std::unordered_map<uint32_t, KeptValue> values;  // by number: a peer chooses those, and pays for no gaps
   };
 
-  // Steps have random numbers: two homes seldom need the same drawer at once.
+  // Steps have random numbers: two homes seldom need the same shard at once.
   struct alignas(64) Drawer {
     Mutex mutex;
     std::unordered_map<int64_t, Step> steps FUSEWIRE_GUARDED_BY(mutex);

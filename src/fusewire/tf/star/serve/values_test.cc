@@ -2,7 +2,6 @@
 #include "fusewire/tf/star/serve/values.h"
 
 #include <atomic>
-#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -96,7 +95,7 @@ TEST(IncomingValues, NeverCrashWhateverTheBytes) {
   int stored = 0;
   for (int round = 0; round < 50000; ++round) {
     std::string head = seed;
-    for (uint64_t bends = random.Next() % 4; bends > 0; --bends)
+    for (uint64_t mutations = random.Next() % 4; mutations > 0; --mutations)
       head[random.Next() % head.size()] = static_cast<char>(random.Next());
     head.resize(random.Next() % (head.size() + 1));
     StepStore store;

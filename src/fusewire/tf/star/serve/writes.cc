@@ -4,7 +4,7 @@
 #include <string>
 
 #include <absl/strings/match.h>
-#include "fusewire/tf/bridge/nodes.h"
+#include "fusewire/tf/bridge/graphs.h"
 #include "fusewire/tf/star/cut/grouping.h"
 
 namespace fusewire::tf {
@@ -23,7 +23,7 @@ bool WritesRows(const std::string& op) {
   return false;
 }
 
-// Its state is where it goes on: it has no access to anything else.
+// Its state is only its own position: it has no access to anything else.
 bool IsGenerator(const std::string& op) {
   return absl::StartsWith(op, "Random") || op == "TruncatedNormal" || op == "Multinomial" ||
          op == "ParameterizedTruncatedNormal";

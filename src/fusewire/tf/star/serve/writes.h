@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What an operation writes of what the task holds: rows of variables, by its indices, or whole ones. What is not known
-// to be less is everything. For snapshots; without them nothing is marked.
+// What an operation writes of what the task holds: rows of variables, by its indices, or whole ones. An operation that
+// is not known counts as a write of everything. For snapshots; without them nothing is marked.
 // Home: any thread. Owns: nothing; the inventory has the marks. Fails: never.
 #pragma once
 
