@@ -38,8 +38,8 @@ struct CompressOptions {
 // Of the environment, for sessions whose config says nothing.
 void SetCompressByDefault(CompressOptions options);
 TfStatus ReadCompressOptions(const tensorflow::ConfigProto& config, CompressOptions* out);
-// InvalidArgument if a named table is not a variable of this graph, or has no floats; or for staleness where the gradients
-// of workers are gathered. Of the graph that a program has made, not of a step's.
+// InvalidArgument if a named table is not a variable of this graph, or has no floats; or for staleness where the
+// gradients of workers are gathered. Of the graph that a program has made, not of a step's.
 TfStatus CheckOptions(const CompressOptions& options, const tensorflow::GraphDef& graph);
 
 class CompressPass final : public tensorflow::GraphOptimizationPass {

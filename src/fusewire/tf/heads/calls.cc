@@ -17,7 +17,7 @@ constexpr int kPortVersion = 1;
 constexpr const char* kFuses = "fuses";
 constexpr size_t kHostBytesMax = 255;  // as of a name in DNS
 // No host has a slash: an older version, which reads a host here, ignores these.
-constexpr const char* kState = "state/";
+constexpr const char* kStateWord = "state/";
 constexpr const char* kEpoch = "epoch/";
 constexpr size_t kTaskBytesMax = 1024;
 
@@ -124,7 +124,7 @@ std::string EncodeDataPort(const DataPort& port) {
   return "fusewire " + std::to_string(kPortVersion) + " " + std::to_string(port.port) + " " + Hex(port.incarnation) +
          " " + kFuses + " " + std::to_string(port.group_port) + " " + Hex(port.host) + " " +
          std::to_string(port.group_age) + (port.advertised.empty() ? "" : " " + port.advertised) +
-         (port.state == 0 ? "" : " " + std::string(kState) + Hex(port.state)) +
+         (port.state == 0 ? "" : " " + std::string(kStateWord) + Hex(port.state)) +
          (port.epoch == 0 ? "" : " " + std::string(kEpoch) + std::to_string(port.epoch));
 }
 
@@ -146,8 +146,8 @@ bool DecodeDataPort(const std::string& text, DataPort* port) {
   std::istringstream words(read < 7 ? "" : text.substr(static_cast<size_t>(rest)));
   bool is_first = true;
   for (std::string word; words >> word; is_first = false) {
-    if (word.rfind(kState, 0) == 0) {
-      port->state = std::strtoull(word.c_str() + std::strlen(kState), nullptr, 16);
+    if (word.rfind(kStateWord, 0) == 0) {
+      port->state = std::strtoull(word.c_str() + std::strlen(kStateWord), nullptr, 16);
     } else if (word.rfind(kEpoch, 0) == 0) {
       port->epoch = std::strtoull(word.c_str() + std::strlen(kEpoch), nullptr, 10);
     } else if (is_first && word.size() <= kHostBytesMax && IsHost(word)) {
