@@ -124,7 +124,8 @@ def beside_ceilings(case: str) -> list[Figure]:
 
 def swarm(workers: int) -> list[Figure]:
     case = f"swarm_{workers}"
-    figures = beside_grpc(case, ("workers_started",) if workers == 400 else (*STEP_METRICS, *SERVER_METRICS))
+    started = ("workers_started",) if workers == 400 else (*STEP_METRICS, *SERVER_METRICS, "start_s")
+    figures = beside_grpc(case, started)
     if workers > 8:
         figures += [
             figure(variant, case, "steps_per_s", Run(variant, "swarm_8"), "ourselves, 8 workers", kept)

@@ -5,8 +5,6 @@
 #include <cstdio>
 #include <set>
 
-#include "fusewire/observe/json.h"
-
 namespace fusewire::observe {
 
 namespace {
@@ -270,14 +268,13 @@ void WriteProcess(const Facts& facts, JsonWriter* json) {
   std::snprintf(time, sizeof(time), "%.6f", facts.time_s);
   json->Key("time").Raw(time);
   json->Key("tasks").Open('[');
-  for (const TaskFacts& task : facts.tasks) {
+  for (size_t i = 0; i < facts.tasks.size(); ++i) {
+    const TaskFacts& task = facts.tasks[i];
     json->Open('{');
     json->Key("task").Text(task.task);
     json->Key("protocol").Text(task.protocol);
     json->Key("data_port").Number(task.data_port);
-    json->Key("members").Open('{');
-    for (const auto& [name, address] : task.members) json->Key(name).Text(address);
-    json->Close('}');
+    WriteMembers(facts.tasks, i, json);
     json->Close('}');
   }
   json->Close(']');
@@ -363,6 +360,14 @@ void WriteNames(Recorder& recorder, JsonWriter* json) {
 }
 
 }  // namespace
+
+void WriteMembers(const std::vector<TaskFacts>& tasks, size_t task, JsonWriter* json) {
+  json->Key("members").Open('{');
+  if (task == 0 || tasks[task - 1].members != tasks[task].members) {
+    for (const auto& [name, address] : *tasks[task].members) json->Key(name).Text(address);
+  }
+  json->Close('}');
+}
 
 std::string MetricsText(Recorder& recorder, const Facts& facts) {
   const std::vector<LineNow> lines = ReadLines(recorder, recorder.Read());

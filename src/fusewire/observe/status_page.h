@@ -6,23 +6,30 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "fusewire/observe/json.h"
 #include "fusewire/observe/recorder.h"
 
 namespace fusewire::observe {
 
 // What the pages say about a process besides its operations.
 
+using Members = std::map<std::string, std::string>;  // "ps:0" -> "host:port"
+
 // A task of a cluster that lives in this process.
 struct TaskFacts {
   std::string task;      // "ps:0"
   std::string protocol;  // "grpc++"
   uint16_t data_port = 0;
-  std::map<std::string, std::string> members;  // of its cluster: "ps:0" -> "host:port"
+  // Of its cluster. shared_ptr: all its tasks here have the same, of which there may be hundreds.
+  std::shared_ptr<const Members> members = std::make_shared<Members>();
 };
+// A task's members, unless the task before it has the same.
+void WriteMembers(const std::vector<TaskFacts>& tasks, size_t task, JsonWriter* json);
 
 // A number that only this process counts: a row of /metrics.
 struct Number {

@@ -21,7 +21,7 @@ Facts FactsAt(int64_t now_ns) {
   TaskFacts task;
   task.task = "worker:0";
   task.protocol = "grpc++";
-  task.members["ps:0"] = "host:2222";
+  task.members = std::make_shared<Members>(Members{{"ps:0", "host:2222"}});
   facts.tasks.push_back(task);
   facts.numbers.push_back({"calls_out", "Calls.", false, 9});
   return facts;

@@ -123,6 +123,7 @@ void Watch::AddTask(TaskFacts task) {
   {
     MutexLock lock(mutex_);
     Forget(task.task);
+    task.members = Shared(std::move(task.members));
     tasks_.push_back(std::move(task));
   }
   WriteFile();
@@ -146,14 +147,23 @@ void Watch::Forget(const std::string& task) {
   tasks_.erase(std::remove_if(tasks_.begin(), tasks_.end(), is_it), tasks_.end());
 }
 
-void Watch::SetMembers(const std::string& task, std::map<std::string, std::string> members) {
+void Watch::SetMembers(const std::string& task, Members members) {
   {
     MutexLock lock(mutex_);
+    const auto shared = Shared(std::make_shared<Members>(std::move(members)));
     for (TaskFacts& each : tasks_) {
-      if (each.task == task) each.members = members;
+      if (each.task == task) each.members = shared;
     }
   }
   WriteFile();
+}
+
+// Those of another task, if they are equal.
+std::shared_ptr<const Members> Watch::Shared(std::shared_ptr<const Members> members) const {
+  for (const TaskFacts& each : tasks_) {
+    if (*each.members == *members) return each.members;
+  }
+  return members;
 }
 
 void Watch::Leave() {
@@ -165,8 +175,8 @@ std::vector<std::string> Watch::OwnHosts() {
   std::vector<std::string> hosts;
   MutexLock lock(mutex_);
   for (const TaskFacts& task : tasks_) {
-    const auto own = task.members.find(task.task);
-    if (own == task.members.end()) continue;
+    const auto own = task.members->find(task.task);
+    if (own == task.members->end()) continue;
     std::string host = own->second.substr(0, own->second.rfind(':'));
     // Every machine has these.
     if (host.rfind("127.", 0) != 0 && host != "localhost" && host != "[::1]") hosts.push_back(std::move(host));
@@ -218,12 +228,10 @@ std::string Watch::Entry() {
   json.Key("host").Text(options_.host);
   json.Key("port").Number(port());
   json.Key("tasks").Open('[');
-  for (const TaskFacts& task : facts.tasks) {
+  for (size_t i = 0; i < facts.tasks.size(); ++i) {
     json.Open('{');
-    json.Key("task").Text(task.task);
-    json.Key("members").Open('{');
-    for (const auto& [name, address] : task.members) json.Key(name).Text(address);
-    json.Close('}');
+    json.Key("task").Text(facts.tasks[i].task);
+    WriteMembers(facts.tasks, i, &json);
     json.Close('}');
   }
   json.Close(']');

@@ -67,7 +67,7 @@ class Watch {
   // It serves no more. Without any task, there is no file.
   void RemoveTask(const std::string& task);
   // The task's cluster has changed.
-  void SetMembers(const std::string& task, std::map<std::string, std::string> members);
+  void SetMembers(const std::string& task, Members members);
   // The process is about to end.
   void Leave();
   // 0: none.
@@ -82,6 +82,8 @@ class Watch {
   void WriteFile();
   std::string Entry();
   void Forget(const std::string& task) FUSEWIRE_REQUIRES(mutex_);
+  // shared_ptr: as in TaskFacts.
+  std::shared_ptr<const Members> Shared(std::shared_ptr<const Members> members) const FUSEWIRE_REQUIRES(mutex_);
   static void AfterFork();
 
   const Options options_;

@@ -81,10 +81,14 @@ TEST(Watch, ServesAllTasksOfItsProcessAndAChildHasItsOwn) {
   watch.AddTask(TaskOf("ps:0"));
   watch.AddTask(TaskOf("worker:0"));
   watch.SetMembers("worker:0", {{"ps:0", "host:2222"}});
+  watch.AddTask(TaskOf("worker:1"));
+  watch.SetMembers("worker:1", {{"ps:0", "host:2222"}});
 
   const std::string file = folder + "/fusewire-" + std::to_string(geteuid()) + "/" + std::to_string(getpid()) + ".json";
   EXPECT_THAT(ReadFile(file), HasSubstr("\"port\":" + std::to_string(watch.port())));
-  EXPECT_THAT(ReadFile(file), HasSubstr(R"({"task":"worker:0","members":{"ps:0":"host:2222"}})"));
+  // The same members are said once.
+  EXPECT_THAT(ReadFile(file), HasSubstr(R"({"task":"worker:0","members":{"ps:0":"host:2222"}},)"
+                                        R"({"task":"worker:1","members":{}})"));
 
   Op op = BeginOp(FindTag(Kind::kReceive, "worker:0", "ps:0", "weights"), 1, 2, RecordingNowNs());
   EXPECT_TRUE(op);
@@ -100,6 +104,7 @@ TEST(Watch, ServesAllTasksOfItsProcessAndAChildHasItsOwn) {
   EXPECT_THAT(Get(watch.port(), "/etc/passwd"), StartsWith("HTTP/1.1 404 "));
 
   watch.RemoveTask("ps:0");
+  watch.RemoveTask("worker:1");
   EXPECT_FALSE(watch.HasTask("ps:0"));
   EXPECT_TRUE(watch.HasTask("worker:0"));
   EXPECT_THAT(ReadFile(file), Not(HasSubstr("ps:0\",")));

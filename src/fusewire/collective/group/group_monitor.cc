@@ -147,7 +147,7 @@ void GroupMonitor::Open(const Seats& seats) {
       facts.task = own;
       facts.protocol = kProtocol;
       facts.data_port = endpoint_.address().port;
-      facts.members = MembersOf(seats);
+      facts.members = std::make_shared<observe::Members>(MembersOf(seats));
       watch->AddTask(std::move(facts));
     }
   }

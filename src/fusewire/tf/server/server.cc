@@ -115,8 +115,8 @@ std::vector<observe::Number> ReadNumbers() {
 }
 
 // "/job:ps/replica:0/task:0" -> "ps:0"
-std::map<std::string, std::string> MembersOf(const tensorflow::ClusterDef& cluster) {
-  std::map<std::string, std::string> members;
+observe::Members MembersOf(const tensorflow::ClusterDef& cluster) {
+  observe::Members members;
   for (const auto& [task, address] : AddressesOf(cluster)) members[ShortTask(task)] = address;
   return members;
 }
@@ -231,7 +231,8 @@ TfStatus Server::Start() {
   TF_RETURN_IF_ERROR(GrpcServer::Start());
   if (service_ == nullptr || !hosting_.IsFirstStart()) return TfStatus();
   if (observe::Watch* watch = observe::Watch::Get()) {
-    watch->AddTask({ShortTask(own_task()), protocol_, service_->port(), MembersOf(server_def().cluster())});
+    watch->AddTask({ShortTask(own_task()), protocol_, service_->port(),
+                    std::make_shared<observe::Members>(MembersOf(server_def().cluster()))});
   }
   if (snapshots_ == nullptr) return TfStatus();
   if (snapshots_->arrival() != nullptr) return Arrive();
