@@ -22,6 +22,7 @@ METRICS = {
     "ps_cpu_ms_per_step": ("ms", True),
     "rpcs_per_step": ("RPCs", True),
     "messages_per_step": ("messages", True),
+    "wakes_per_step": ("wakes", True),
     "ps_memory_growth_mib": ("MiB", True),
     "ps_threads_growth": ("threads", True),
     "workers_started": ("workers", False),
@@ -34,6 +35,7 @@ STEP_METRICS = (
     "ps_cpu_ms_per_step",
     "rpcs_per_step",
     "messages_per_step",
+    "wakes_per_step",
 )
 SERVER_METRICS = ("ps_memory_growth_mib", "ps_threads_growth")
 SWARM = (1, 8, 32, 100, 200, 400)

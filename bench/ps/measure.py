@@ -79,9 +79,11 @@ def sample_of(cluster: Cluster, program: str, window: Window) -> dict[str, float
     before = [task.ask("counters", ANSWER_LIMIT_S) for task in cluster.tasks]
     start_training(cluster)
     time.sleep(warmup_of(window, cluster.replicas))
+    wakes_start = cluster.wakes()
     start, cpu_start = time.monotonic(), cluster.cpu_seconds()
     servers_start = sum(server.cpu_seconds() for server in cluster.servers)
     time.sleep(window.seconds)
+    wakes_end = cluster.wakes()  # takes a while, as it did at the start
     end, cpu_end = time.monotonic(), cluster.cpu_seconds()
     servers_end = sum(server.cpu_seconds() for server in cluster.servers)
     results = stop_training(cluster)
@@ -90,6 +92,7 @@ def sample_of(cluster: Cluster, program: str, window: Window) -> dict[str, float
     sample = timing_of(results, start, end) | wire_of(before, after, steps)
     timed_steps = sample["steps_per_s"] * (end - start)
     sample["cpu_ms_per_step"] = (cpu_end - cpu_start) * 1e3 / timed_steps
+    sample["wakes_per_step"] = (wakes_end - wakes_start) / timed_steps
     if cluster.servers:
         sample["ps_cpu_ms_per_step"] = (servers_end - servers_start) * 1e3 / timed_steps
     if program == "grpc":

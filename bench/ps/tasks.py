@@ -133,6 +133,10 @@ class Forked:
             signal.pidfd_send_signal(self._watched, signal.SIGKILL)
 
 
+def _number(status: str, field_name: str) -> int:
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(f"{field_name}:"))
+
+
 def _last_words(log: bytes) -> str:
     lines = log.decode("utf-8", errors="replace").splitlines()[-LOG_LINES:]
     return "\n  ".join(["its last words:", *lines]) if lines else "it said nothing"
@@ -202,9 +206,17 @@ class Task:
     def threads(self) -> int:
         return self._status("Threads")
 
+    def wakes(self) -> int:
+        """How often its threads have gone to sleep to wait for something."""
+        total = 0
+        for status in pathlib.Path(f"/proc/{self._process.pid}/task").glob("*/status"):
+            # A thread may end meanwhile.
+            with contextlib.suppress(OSError):
+                total += _number(status.read_text(encoding="utf-8"), "voluntary_ctxt_switches")
+        return total
+
     def _status(self, field_name: str) -> int:
-        text = pathlib.Path(f"/proc/{self._process.pid}/status").read_text(encoding="utf-8")
-        return next(int(line.split()[1]) for line in text.splitlines() if line.startswith(f"{field_name}:"))
+        return _number(pathlib.Path(f"/proc/{self._process.pid}/status").read_text(encoding="utf-8"), field_name)
 
     def tell(self, command: str, **arguments: object) -> None:
         assert self._process.stdin is not None
@@ -284,6 +296,9 @@ class Cluster:
 
     def cpu_seconds(self) -> float:
         return sum(task.cpu_seconds() for task in self.tasks)
+
+    def wakes(self) -> int:
+        return sum(task.wakes() for task in self.tasks)
 
 
 @contextlib.contextmanager
