@@ -32,12 +32,13 @@ def report(left: int, then: str = "") -> list[str]:
 
 @pytest.fixture
 def verdict_of(tmp_path):
-    def verdict(lines, ends=(END,), faults=(KILL,), every_s=1.0):
+    def verdict(lines, ends=(END,), faults=(KILL,), every_s=1.0, blind=()):
         path = tmp_path / "worker0.events"
         path.write_text("\n".join([*lines, ""]))
         tail = Tail(path)
         tail.look()
-        return judge({"worker0": tail}, Case([Server("ps0", list(ends), [90.0, READY])], every_s, list(faults), []))
+        case = Case([Server("ps0", list(ends), [90.0, READY])], every_s, list(faults), list(blind))
+        return judge({"worker0": tail}, case)
 
     return verdict
 
@@ -80,6 +81,17 @@ def test_an_answer_that_is_not_kept_may_cost_a_session(verdict_of):
 
 def test_without_snapshots_a_session_may_be_made_anew(verdict_of):
     assert not verdict_of(report(80, session(110.05, 80)), every_s=0).wrong
+
+
+def test_a_chief_that_began_at_0_without_descriptors_may_go_forward_to_its_checkpoint(verdict_of):
+    steps = [step(round(100 + each / 10, 1), each) for each in range(1, 61)]
+    blinded = ["BEGAN 99", session(100, 0), *steps, "SAVED 106.2 60", session(107, 0), step(107.1, 1)]
+    lines = [*blinded, "RESTORED 108", session(108.1, 60), step(108.2, 61)]
+    assert not verdict_of(lines, ends=(), faults=(), every_s=0, blind=[(106.5, 107.5)]).wrong
+    assert any("below checkpoint 60" in each for each in verdict_of(lines, ends=(), faults=(), every_s=0).wrong)
+    later = [*blinded, step(130, 2), session(131, 61), step(131.1, 62)]  # nobody has restored anything
+    verdict = verdict_of(later, ends=(), faults=(), every_s=0, blind=[(106.5, 107.5)])
+    assert any("59 more than was done" in each for each in verdict.wrong)
 
 
 def test_the_pause_of_a_return_ends_with_the_next_step():

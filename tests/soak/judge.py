@@ -193,7 +193,8 @@ def _judge_worker(
         if last is not None:
             sure = 1 if event.word == "STEP" else 0
             back = [before + sure - after for before, after in zip(last, now, strict=True)]
-            if min(back) < -doubtful:
+            # A chief that began at 0 goes forward once it can open the checkpoint.
+            if min(back) < -doubtful and not (restored and verdict.anew):
                 wrong.append(f"{-min(back)} more than was done, {doubtful} steps in doubt")
             if max(back) > 0:
                 left = [after - sure for after in now]
