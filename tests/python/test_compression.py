@@ -75,20 +75,27 @@ def test_fewer_bytes_and_the_same_training(run_cluster, protocol):
     assert size["unique"] < 0.7 and size["bf16"] < 0.65 and size["both"] < 0.4 and size["bf16"] < size["deep"] < 0.9
 
 
-REFUSED = """
-with tf1.device(place):
-    table = tf1.get_variable("deep/table", [50, 16])
-    counts = tf1.get_variable("counts", [50], dtype=tf.int32, initializer=tf1.zeros_initializer())
-for tables in ("deep,wide", "counts"):
-    options = tf1.ConfigProto(compression="bf16", compressed_tables=tables)
+REFUSAL = """
+def say_refusal(**options):
     try:
-        with tf1.Session(server.target, config=options) as session:
+        with tf1.Session(server.target, config=tf1.ConfigProto(**options)) as session:
             session.run(tf1.global_variables_initializer())
         say("no error")
     except tf.errors.InvalidArgumentError as error:
         say(json.dumps(error.message))
+
+"""
+REFUSED = (
+    REFUSAL
+    + """
+with tf1.device(place):
+    table = tf1.get_variable("deep/table", [50, 16])
+    counts = tf1.get_variable("counts", [50], dtype=tf.int32, initializer=tf1.zeros_initializer())
+for tables in ("deep,wide", "counts"):
+    say_refusal(compression="bf16", compressed_tables=tables)
 done()
 """
+)
 
 
 def test_tables_that_do_not_fit_are_refused(run_cluster):
@@ -123,7 +130,9 @@ def test_a_row_is_used_again_for_as_many_steps_as_asked(run_cluster, protocol):
     assert wide == ([0, 0, 0], [1, 1], [2, 2, 2], [3, 3], [], [5, 5])
 
 
-GATHERED = """
+GATHERED = (
+    REFUSAL
+    + """
 with tf1.device(place):
     table = tf1.get_variable("table", [50, 16])
     step = tf1.train.get_or_create_global_step()
@@ -131,14 +140,10 @@ with tf1.device(WORKER):
     loss = tf.reduce_sum(tf.nn.embedding_lookup(table, [3, 4]))
     optimizer = tf1.train.SyncReplicasOptimizer(tf1.train.GradientDescentOptimizer(0.1), 1)
     train = optimizer.minimize(loss, global_step=step)
-try:
-    with tf1.Session(server.target, config=tf1.ConfigProto(staleness=2)) as session:
-        session.run(tf1.global_variables_initializer())
-    say("no error")
-except tf.errors.InvalidArgumentError as error:
-    say(json.dumps(error.message))
+say_refusal(staleness=2)
 done()
 """
+)
 
 
 def test_stale_rows_are_refused_where_gradients_are_gathered(run_cluster):

@@ -60,7 +60,7 @@ class Verdict:
     why: collections.Counter = field(default_factory=collections.Counter)  # of sessions: (worker, reason)
     restores: int = 0
     saved: int = 0
-    anew: int = 0  # how often the chief began at 0, as it could not open a checkpoint
+    anew: list[float] = field(default_factory=list)  # when the chief began at 0, as it could not open a checkpoint
     errors: collections.Counter = field(default_factory=collections.Counter)
     wrong: list[str] = field(default_factory=list)
 
@@ -101,7 +101,8 @@ def judge(tails: dict[str, Tail], case: Case) -> Verdict:
     chief = next(iter(tails.values()))
     restores = [event.when for event in chief.events if event.word in ("RESTORING", "RESTORED")]
     verdict.restores = sum(event.word == "RESTORED" for event in chief.events)
-    restores += _judge_checkpoints(chief, case, verdict)
+    _judge_checkpoints(chief, case, verdict)
+    restores += verdict.anew
     for server in case.servers:
         kept = max((end.answers_bytes for end in server.ends), default=0)
         if kept > ANSWERS_BYTES_MAX:
@@ -115,21 +116,18 @@ def judge(tails: dict[str, Tail], case: Case) -> Verdict:
     return verdict
 
 
-def _judge_checkpoints(chief: Tail, case: Case, verdict: Verdict) -> list[float]:
-    """Returns when the chief has begun anew."""
-    saved, anew = 0, []
+def _judge_checkpoints(chief: Tail, case: Case, verdict: Verdict) -> None:
+    saved = 0
     for event in chief.events:
         if event.word == "SAVED":
             saved = int(event.more[0])
             verdict.saved += 1
         elif event.word == "SESSION" and int(event.more[len(case.servers) + 2]) < saved:
             if any(begin <= event.when <= end for begin, end in case.blind):
-                verdict.anew += 1
-                anew.append(event.when)
+                verdict.anew.append(event.when)
                 continue
             step = event.more[len(case.servers) + 2]
             verdict.wrong.append(f"{event.when:.1f}: began at step {step}, below checkpoint {saved}")
-    return anew
 
 
 def _judge_sessions(name: str, tail: Tail, case: Case, verdict: Verdict) -> None:
@@ -193,8 +191,9 @@ def _judge_worker(
         if last is not None:
             sure = 1 if event.word == "STEP" else 0
             back = [before + sure - after for before, after in zip(last, now, strict=True)]
-            # A chief that began at 0 goes forward once it can open the checkpoint.
-            if min(back) < -doubtful and not (restored and verdict.anew):
+            # A chief that has begun at 0 goes forward once it can open the checkpoint.
+            began_at_0 = any(when <= event.when for when in verdict.anew)
+            if min(back) < -doubtful and not (restored and began_at_0):
                 wrong.append(f"{-min(back)} more than was done, {doubtful} steps in doubt")
             if max(back) > 0:
                 left = [after - sure for after in now]

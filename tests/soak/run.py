@@ -195,7 +195,8 @@ class Run:
         )
         self._say_returns(case, verdict)
         if verdict.anew:
-            print(f"initialised anew {verdict.anew} times: the chief, without descriptors, could not open a checkpoint")
+            times = len(verdict.anew)
+            print(f"initialised anew {times} times: the chief, without descriptors, could not open a checkpoint")
         why = ", ".join(f"{name} {count} ({reason})" for (name, reason), count in sorted(verdict.why.items()))
         print(f"sessions {verdict.sessions}: {why}")
         print(f"errors that ended a program's loop {dict(verdict.errors)}")
@@ -229,7 +230,7 @@ class Run:
             "chief_joins": options.chief_joins,
             "snapshots": options.snapshots,
             "on_loss": options.on_loss,
-            "anew": verdict.anew,
+            "anew": len(verdict.anew),
             "errors": dict(verdict.errors),
             "hangs": self.hangs,
             "deaths": self.deaths,

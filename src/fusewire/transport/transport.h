@@ -100,7 +100,7 @@ class Connection {
   // Null: it cannot, and nothing has changed.
   virtual std::unique_ptr<Incoming> HandOver() { return nullptr; }
   // At home, once something has come: bytes that the two ends of this connection share, and nobody else knows, not even
-  // a machine in the middle; they go into the proofs of the greeting. Empty: there are none.
+  // a machine in the middle; they go into the proofs of the greeting; may be empty.
   virtual std::string Binding() { return std::string(); }
   // "10.0.0.7:5555", for words and logs.
   virtual const std::string& peer_address() const = 0;

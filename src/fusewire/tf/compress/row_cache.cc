@@ -50,11 +50,11 @@ void RowCache::Keep(int64_t step, const std::vector<int64_t>& ids, const float* 
   }
 }
 
-// For one row more. Looks for old rows once a step at most: it reads all of them.
+// For one more row. Drops old rows, if that may help and was not done lately: it reads all rows.
 bool RowCache::MakeRoom() {
   const size_t rows_max = bytes_max_ / (row_length_ * sizeof(float) + kOverheadBytes);
   if (rows_.size() < rows_max) return true;
-  if (swept_step_ == step_) return false;
+  if (step_ - swept_step_ < (steps_max_ + 1) / 2) return false;
   swept_step_ = step_;
   for (auto it = rows_.begin(); it != rows_.end();) it = IsFresh(it->second) ? std::next(it) : rows_.erase(it);
   return rows_.size() < rows_max;

@@ -191,7 +191,7 @@ bool SetIfUnset(const char* name) {
 
 int64_t ReadSilentNs() { return ReadNumber({"FUSEWIRE_PEER_TIMEOUT"}, 20, 1, 86400) * kSecondNs; }
 
-// As long as silence is borne: a peer that has been silent for so long is not waited for once more.
+// By default as long as a peer may be silent: one that was silent for that long is not waited for again.
 int64_t ReadRecoveryNs() { return ReadNumber({"FUSEWIRE_RECOVERY"}, ReadSilentNs() / kSecondNs, 0, 86400) * kSecondNs; }
 
 }  // namespace

@@ -105,8 +105,8 @@ TfStatus Recorded(Create create) {
 
 std::atomic<int64_t> repeat_steps_ns{0};
 
-// Whether a step that has ended so is made again. It waits meanwhile, since a task that is lost is not back at once.
-// *until_ns: no longer; 0 before the step's first loss.
+// Whether to run a step again that has ended so. Waits a moment first: a lost task is not back at once.
+// *until_ns: when to give up; 0 before the step's first loss.
 bool MayRepeat(const TfStatus& status, int64_t* until_ns) {
   const int64_t repeat_ns = repeat_steps_ns.load(std::memory_order_relaxed);
   if (status.ok() || repeat_ns == 0 || !IsLostTask(status)) return false;

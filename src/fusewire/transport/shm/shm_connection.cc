@@ -71,7 +71,7 @@ Result<std::unique_ptr<Connection>> ShmIncoming::Adopt(reactor::Reactor& home) {
   return std::unique_ptr<Connection>(std::move(connection));
 }
 
-// Until the dialler has the next home's doorbell it rings here, to no effect: it rings once more when it has.
+// The dialler rings here, to no effect, until it has the next home's doorbell; then it rings that one as well.
 std::unique_ptr<Incoming> ShmConnection::HandOver() {
   FUSEWIRE_AT_HOME(home_);
   if (closed() || origin_ == nullptr) return nullptr;
