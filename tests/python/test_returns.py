@@ -62,6 +62,12 @@ WITHOUT_RETRIES = TRAIN.replace(
 )
 
 
+# Most of the time, a checkpoint is under way: each server writes its part, and tells the last one, which merges them.
+SAVES = WITHOUT_RETRIES.replace(
+    "    steps = 0\n", "    steps = 0\n    os.makedirs('saved')\n    saver = tf1.train.Saver(sharded=True, max_to_keep=2)\n"
+).replace("        now = time.time()\n", "        saver.save(session, 'saved/model', steps)\n        now = time.time()\n")
+
+
 @pytest.fixture
 def training(tasks, tmp_path):
     """training(protocol) -> cluster, its two servers and its worker, which trains until "enough" is there."""
@@ -115,6 +121,18 @@ def test_a_training_goes_on_in_the_session_that_it_has(training, tmp_path, proto
             assert int(ps) == index
             assert float(age) < EVERY_S + 2
         assert "it goes on with" in (tmp_path / f"ps-{index}.err").read_text()
+    (tmp_path / "enough").touch()
+    cluster.read_until(worker, "DONE", 60)
+
+
+def test_a_checkpoint_that_is_under_way_is_written_again(training, tmp_path):
+    cluster, servers, worker = training("star_server", SAVES)
+    for index in (1, 0, 1):
+        follow(cluster, worker)
+        time.sleep(3 * EVERY_S)
+        kill(servers[index])
+        servers[index] = cluster.start("ps", index)
+    follow(cluster, worker)
     (tmp_path / "enough").touch()
     cluster.read_until(worker, "DONE", 60)
 

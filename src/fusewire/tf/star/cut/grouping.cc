@@ -575,6 +575,8 @@ bool OnlyReads(const Node& node) {
                                       [](const tensorflow::OpDef::ArgDef& input) { return input.is_ref(); });
 }
 
+bool SavesFiles(const std::string& op) { return op == "SaveV2" || op == "Save" || op == "SaveSlices"; }
+
 bool BelongsElsewhere(const std::string& op) {
   for (const char* start : {"Collective", "GetSession", "DeleteSession", "RemoteCall", "_Host", "_Fuse"}) {
     if (absl::StartsWith(op, start)) return true;

@@ -123,6 +123,8 @@ bool MayTakeLong(const std::string& op);
 // It changes nothing that outlives its step, so it may run again if its result is lost. An operation that we don't know
 // counts as a writer.
 bool OnlyReads(const tensorflow::Node& node);
+// It writes a checkpoint's files from what it is given. Once it has ended, it may run again.
+bool SavesFiles(const std::string& op);
 // Operations that belong to the session or to other tasks, and not to a parameter server's step.
 bool BelongsElsewhere(const std::string& op);
 // Of a resource, which can't be moved.

@@ -443,6 +443,11 @@ TEST(Kinds, OfOperationsThatTakeLong) {
   for (const char* op : {"MatMul", "ReadVariableOp"}) EXPECT_FALSE(MayTakeLong(op)) << op;
 }
 
+TEST(Kinds, OfOperationsThatSave) {
+  for (const char* op : {"Save", "SaveSlices", "SaveV2"}) EXPECT_TRUE(SavesFiles(op)) << op;
+  for (const char* op : {"RestoreV2", "MergeV2Checkpoints"}) EXPECT_FALSE(SavesFiles(op)) << op;
+}
+
 TEST(Kinds, OfOperationsThatBelongToTheSessionOrToOthers) {
   for (const char* op : {"_Send", "_Recv", "_Arg", "_Retval", "_HostRecv", "_FuseRecv", "CollectiveReduceV2",
                          "GetSessionHandleV2", "RemoteCall"})

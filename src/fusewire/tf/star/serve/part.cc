@@ -220,16 +220,19 @@ TfStatus Part::Optimize(const tensorflow::OptimizerOptions& options) {
 
 // A run that takes or leaves values can't simply be repeated: each value is there once.
 Again Part::FindAgain() const {
-  bool only_reads = true;
+  bool only_reads = true, saves = false;
   Functions functions(definitions_.get());
   for (Node* node : graph_->op_nodes()) {
     if (node->IsArg() || node->IsRetval()) continue;
     if (MayBlock(node->type_string()) || functions.Of(*node).may_block) return Again::kNever;
-    only_reads = only_reads && OnlyReads(*node);
+    const bool is_save = SavesFiles(node->type_string());
+    saves = saves || is_save;
+    only_reads = only_reads && (is_save || OnlyReads(*node));
   }
   if (!only_reads) return Again::kTicket;
   if (!ends_.keeps().empty()) return Again::kLeaves;
-  return ends_.takes().empty() ? Again::kFreely : Again::kTicket;
+  // Two runs at the same time would write the same file.
+  return ends_.takes().empty() && !saves ? Again::kFreely : Again::kTicket;
 }
 
 TfStatus Part::MakeProgram() {

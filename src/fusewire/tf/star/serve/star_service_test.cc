@@ -292,6 +292,10 @@ TEST_F(StarServiceTest, APlacedPartSaysWhatMayBeDoneWithItsRuns) {
   EXPECT_EQ(PlaceAgain("taking", taking.Take(1, 5)), Again::kTicket);
   Piece staging("Neg", 1);
   EXPECT_EQ(PlaceAgain("staging", staging.WithStaging()), Again::kNever);
+  // Never two saves at the same time; another one where the value that tells of the first is lost.
+  Piece saving("Neg", 1), telling("Neg", 1);
+  EXPECT_EQ(PlaceAgain("saving", saving.WithSave()), Again::kTicket);
+  EXPECT_EQ(PlaceAgain("telling", telling.WithSave().Leave(5)), Again::kLeaves);
 }
 
 TEST_F(StarServiceTest, ARunThatComesAgainIsAnsweredAndNotRun) {

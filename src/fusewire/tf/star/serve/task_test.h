@@ -154,6 +154,32 @@ class Piece {
     }
     return *this;
   }
+  // Writes its first argument into a checkpoint.
+  Piece& WithSave() {
+    tensorflow::Tensor text(tensorflow::DT_STRING, tensorflow::TensorShape({1}));
+    tensorflow::NodeDef* save = Add("save", "SaveV2");
+    save->mutable_attr()->erase("T");
+    (*save->mutable_attr())["dtypes"].mutable_list()->add_type(tensorflow::DT_FLOAT);
+    for (const char* input : {"prefix", "names", "slices"}) {
+      tensorflow::NodeDef* constant = Add(input, "Const");
+      constant->mutable_attr()->erase("T");
+      (*constant->mutable_attr())["dtype"].set_type(tensorflow::DT_STRING);
+      text.AsProtoField((*constant->mutable_attr())["value"].mutable_tensor());
+      save->add_input(input);
+    }
+    save->add_input("arg0");
+    return *this;
+  }
+  // The next part takes its result under this number.
+  Piece& Leave(int64_t number) {
+    for (tensorflow::NodeDef& node : *request.mutable_graph_def()->mutable_node()) {
+      if (node.name() != "end") continue;
+      (*node.mutable_attr())[kKeepAttribute].set_i(number);
+      (*node.mutable_attr())[kHolderAttribute].set_s("");
+      (*node.mutable_attr())[kTakersAttribute].set_i(1);
+    }
+    return *this;
+  }
   // Puts its first argument into a staging area.
   Piece& WithStaging() {
     tensorflow::NodeDef* stage = Add("stage", "Stage");

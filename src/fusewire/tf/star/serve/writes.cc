@@ -51,6 +51,7 @@ const Node* MakerOf(const Node& node, int input) {
 
 std::unique_ptr<const Writes> Writes::Of(const Node& node, Inventory* inventory) {
   if (OnlyReads(node) || IsGenerator(node.type_string()) || node.IsArg() || node.IsRetval()) return nullptr;
+  if (SavesFiles(node.type_string()) || node.type_string() == "MergeV2Checkpoints") return nullptr;
   std::unique_ptr<Writes> writes(new Writes(inventory));
   for (int i = 0; i < node.num_inputs(); ++i) {
     const tensorflow::DataType type = node.input_type(i);

@@ -171,6 +171,16 @@ TEST_F(WritesTest, WhatReadsOrDrawsWritesNothing) {
   EXPECT_EQ(Made(), nullptr);
 }
 
+TEST_F(WritesTest, SoDoesACheckpoint) {
+  Add(NodeDefBuilder("text", "Placeholder").Attr("dtype", tensorflow::DT_STRING));
+  Add(NodeDefBuilder("save", "SaveV2")
+          .Input("text", 0, tensorflow::DT_STRING)
+          .Input("text", 0, tensorflow::DT_STRING)
+          .Input("text", 0, tensorflow::DT_STRING)
+          .Input({{"value", 0, DT_FLOAT}}));
+  EXPECT_EQ(Made(), nullptr);
+}
+
 TEST(WriteMarks, AreTheWholeUntilRowsAreCountedAndAfterAnotherCount) {
   WriteMarks marks;
   EXPECT_TRUE(marks.Take().is_whole);
