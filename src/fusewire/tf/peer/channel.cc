@@ -353,8 +353,9 @@ void Channel::OnDown(const Status& why, bool was_up) {
   if (was_up) {
     const int64_t silent_ns = std::max<int64_t>(why.age_ms(), 0) * kMillisecondNs;
     losses_.recovers_until_ns.store(NowNs() - silent_ns + options_.recovery_ns, std::memory_order_relaxed);
-    alive_.store(false, std::memory_order_relaxed);
   }
+  // At a place that others have named, the first dial fails too if that process is frozen, or has given the task away.
+  if (was_up || options_.epoch > 1) alive_.store(false, std::memory_order_relaxed);
   losses_.count.fetch_add(1, std::memory_order_release);
   if (was_up && options_.on_lost != nullptr) options_.on_lost();
 }
@@ -366,6 +367,10 @@ void Channel::Supersede() {
 
 void Channel::ReportStatus(const Status& status) {
   if (IsLost(status)) alive_.store(false, std::memory_order_relaxed);
+}
+
+bool Channel::HasLost(const Status& status) const {
+  return IsLost(status) || (status.code() == Code::kTimeout && !alive());
 }
 
 void Channel::GoTogether(std::vector<Recv*> recvs) {

@@ -148,6 +148,8 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   const TicketBookPtr& tickets() const { return options_.tickets; }
   // Any thread. For the status of each call over this channel: a lost connection makes it no longer alive.
   void ReportStatus(const Status& status);
+  // Any thread. Whether a call without a time limit has failed for want of a way to the peer.
+  bool HasLost(const Status& status) const;
 
   // Any thread. Drops the step's rendezvous at the peer: sent with the next call, or soon.
   void CleanUp(int64_t step);

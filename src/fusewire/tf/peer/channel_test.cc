@@ -399,6 +399,23 @@ TEST(Channel, WaitsForAPeerAsLongAsItsPatience) {
   EXPECT_LT(world.world.clock()->NowNs() - begun_ns, 10 * kSecondNs);
 }
 
+TEST(Channel, IsLostIfWhoeverHasTakenTheTaskDoesNotAnswer) {
+  for (uint64_t epoch : {1, 2}) {
+    DataWorld world;
+    world.world.PauseHost("ps");
+    Channel::Options options = world.ChannelOptions();
+    options.epoch = epoch;
+    options.patience_ns = 0;
+    ChannelPtr channel = Channel::Make(*world.worker, std::move(options));
+    Ending ending;
+    (new ProbeRecv(channel, "edge", &ending))->Go();
+    ASSERT_TRUE(world.RunUntil([&] { return ending.ends > 0; }));
+    EXPECT_TRUE(absl::IsDeadlineExceeded(ending.status)) << ending.status;
+    EXPECT_EQ(channel->HasLost(Status::Timeout("no greeting")), epoch == 2);
+    world.world.ResumeHost("ps");
+  }
+}
+
 TEST(Channel, TurnsAnotherIncarnationAway) {
   DataWorld world;
   Channel::Options options = world.ChannelOptions();
