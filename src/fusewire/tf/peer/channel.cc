@@ -369,10 +369,6 @@ void Channel::ReportStatus(const Status& status) {
   if (IsLost(status)) alive_.store(false, std::memory_order_relaxed);
 }
 
-bool Channel::HasLost(const Status& status) const {
-  return IsLost(status) || (status.code() == Code::kTimeout && !alive());
-}
-
 void Channel::GoTogether(std::vector<Recv*> recvs) {
   home_.Post([recvs = std::move(recvs)] {
     for (Recv* recv : recvs) recv->Deliver();
@@ -526,6 +522,10 @@ void TicketBook::GiveBack(const Ticket& ticket) {
   auto found = std::lower_bound(open_.begin(), open_.end(), ticket.number);
   FUSEWIRE_CHECK(found != open_.end() && *found == ticket.number);
   open_.erase(found);
+}
+
+bool HasLost(const Channel& channel, const Status& status) {
+  return IsLost(status) || (status.code() == Code::kTimeout && !channel.alive());
 }
 
 void Repeats::Begin(const Channel& channel) { losses_ = channel.losses().count.load(std::memory_order_acquire); }

@@ -148,8 +148,6 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   const TicketBookPtr& tickets() const { return options_.tickets; }
   // Any thread. For the status of each call over this channel: a lost connection makes it no longer alive.
   void ReportStatus(const Status& status);
-  // Any thread. Whether a call without a time limit has failed for want of a way to the peer.
-  bool HasLost(const Status& status) const;
 
   // Any thread. Drops the step's rendezvous at the peer: sent with the next call, or soon.
   void CleanUp(int64_t step);
@@ -205,6 +203,9 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   Mutex cleanups_mutex_;
   std::vector<int64_t> cleanups_ FUSEWIRE_GUARDED_BY(cleanups_mutex_);
 };
+
+// Whether a call without a time limit has failed for want of a way to the peer.
+bool HasLost(const Channel& channel, const Status& status);
 
 // Of one call: whether it is made again, over the same channel, which then dials anew. It goes on for as long as the
 // channel allows, counted from the lost peer's last sign of life. Another process at that address, or none, ends it.

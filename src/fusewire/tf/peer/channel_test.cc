@@ -411,7 +411,7 @@ TEST(Channel, IsLostIfWhoeverHasTakenTheTaskDoesNotAnswer) {
     (new ProbeRecv(channel, "edge", &ending))->Go();
     ASSERT_TRUE(world.RunUntil([&] { return ending.ends > 0; }));
     EXPECT_TRUE(absl::IsDeadlineExceeded(ending.status)) << ending.status;
-    EXPECT_EQ(channel->HasLost(Status::Timeout("no greeting")), epoch == 2);
+    EXPECT_EQ(HasLost(*channel, Status::Timeout("no greeting")), epoch == 2);
     world.world.ResumeHost("ps");
   }
 }

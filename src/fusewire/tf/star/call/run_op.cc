@@ -500,7 +500,7 @@ class Running final : public rpc::Call {
     TraceMe trace([this] { return Traced("fusewire part ran"); }, kTraceLevel);
     const bool may_repeat = lost_.again == Again::kFreely || lost_.ticket.number != 0;
     if (may_repeat && lost_.repeats.IsAgain(*channel_, &status)) return Go(lost_.part, lost_.mark);
-    if (may_repeat && channel_->HasLost(status) && MayReturn())
+    if (may_repeat && HasLost(*channel_, status) && MayReturn())
       return AwaitReturn(WithTarget(ToTf(status), channel_->target(), "RunPart"));
     if (status.code() == Code::kApplication && status.app_code() == kAnswerGone)
       return End(WithTarget(absl::AbortedError(absl::StrCat("fusewire: ", placement_->task,

@@ -60,7 +60,8 @@ class KeepCall final : public rpc::Call {
     channel_->ReportStatus(status);
     // Values that come twice are kept once, and nobody takes them before this run has ended.
     const bool is_again = repeats_.IsAgain(*channel_, &status);
-    const bool is_elsewhere = !is_again && channel_->HasLost(status) && holder_->may_return() && ++routes_ < kRoutesMax;
+    const bool is_elsewhere =
+        !is_again && HasLost(*channel_, status) && holder_->may_return() && ++routes_ < kRoutesMax;
     if (is_again || is_elsewhere) {
       std::string same;  // the heads of the tensors are in text_
       body.clear();
