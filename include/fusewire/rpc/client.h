@@ -43,9 +43,8 @@ class Client {
   // idle reactor meanwhile. The call's own timeout bounds the wait. Inside any reactor's callback it does not wait:
   // OnDone comes at once, with kInvalid.
   void StartAndWait(Call* call, reactor::Completion* answered);
-  // Any thread but a home. As Start; then drives the loop until `waiter`, which belongs to another event, is signalled,
-  // or until the deadline.
-  void StartAndTurn(Call* call, reactor::Waiter* waiter, int64_t deadline_ns);
+  // Any thread. The call as mail for its home, where it starts: for many that start in one turn.
+  Mail* Prepare(Call* call);
   // As StartAndWait. The plain way: one question, one answer.
   struct Answer {
     Status status;

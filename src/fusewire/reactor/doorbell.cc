@@ -182,6 +182,10 @@ class DoorbellTarget {
   // shared_ptr: the ropes to one doorbell share it.
   static Result<std::shared_ptr<DoorbellTarget>> Make(const DoorbellFiles& files);
   ~DoorbellTarget();
+  bool is_asleep() const { return asleep_page->asleep.load(std::memory_order_seq_cst) != 0; }
+  void Wake();
+  Doorbell* own = nullptr;  // of the home that rings; null: it wakes at once
+  bool is_due = false;
   RungPage* rung_page = nullptr;
   const AsleepPage* asleep_page = nullptr;
   int event_fd = -1;
@@ -224,6 +228,7 @@ Result<std::unique_ptr<PeerDoorbell>> Doorbell::Tie(int peer_pid, const Doorbell
     auto made = DoorbellTarget::Make(files);
     if (!made.ok()) return made.status();
     target = std::move(made).value();
+    target->own = this;
     shared = target;
   }
   return std::unique_ptr<PeerDoorbell>(new PeerDoorbell(std::move(target), bit));
@@ -244,14 +249,34 @@ PeerDoorbell::~PeerDoorbell() = default;
 
 void PeerDoorbell::Ring() {
   target_->rung_page->rung.fetch_or(bit_, std::memory_order_seq_cst);
-  if (target_->asleep_page->asleep.load(std::memory_order_seq_cst) == 0) return;
+  if (!target_->is_asleep()) return;
   ++wakes_;
+  target_->Wake();
+}
+
+void PeerDoorbell::RingSoftly() {
+  if (target_->own == nullptr || !target_->own->holds_wakes_) return Ring();
+  target_->rung_page->rung.fetch_or(bit_, std::memory_order_seq_cst);
+  if (target_->is_asleep() && !std::exchange(target_->is_due, true)) target_->own->due_.push_back(target_);
+}
+
+void DoorbellTarget::Wake() {
   const uint64_t one = 1;
   // Full: a peer of the same reactor has run the count up, and a count that does not move wakes nobody.
-  while (write(target_->event_fd, &one, sizeof(one)) < 0 && errno == EAGAIN) {
+  while (write(event_fd, &one, sizeof(one)) < 0 && errno == EAGAIN) {
     uint64_t count = 0;
-    if (read(target_->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN) break;
+    if (read(event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN) break;
   }
+}
+
+// One that is awake by now sees its bits before it sleeps.
+void Doorbell::SendWakes() {
+  holds_wakes_ = false;
+  for (const auto& target : due_) {
+    target->is_due = false;
+    if (target->is_asleep()) target->Wake();
+  }
+  due_.clear();
 }
 
 }  // namespace fusewire::reactor

@@ -27,6 +27,7 @@
 #include <map>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "fusewire/base/list.h"
 #include "fusewire/base/status.h"
@@ -106,10 +107,14 @@ class Doorbell final : private FdHandler {
     // Also when the peer has been told to ring again: it may not have known that when it wrote.
     return (watched_one_ != nullptr && AnswerWatched()) || any;
   }
+  // For the loop, around the output of a turn: peers that are rung softly meanwhile are woken at its end, each once.
+  void HoldWakes() { holds_wakes_ = true; }
+  void SendWakes();
   // Calls the handlers of one bit, the next in turn, whether it is set or not.
   void Sweep();
 
  private:
+  friend class PeerDoorbell;
   explicit Doorbell(Home& home);
   Status Open();
   void OnEvents(uint32_t) override { Answer(); }
@@ -130,6 +135,8 @@ class Doorbell final : private FdHandler {
   std::array<uint32_t, kBits> counts_ = {};
   // By process and by the number of its file. weak_ptr: the ropes hold them; with the last rope goes the mapping.
   std::map<std::pair<int, uint64_t>, std::weak_ptr<DoorbellTarget>> targets_;
+  bool holds_wakes_ = false;
+  std::vector<std::shared_ptr<DoorbellTarget>> due_;  // to be woken; shared_ptr: as above
   uint32_t next_sweep_ = 0;
   uint64_t rung_before_ = 0;                // the bits of the last ring
   DoorbellHandler* watched_one_ = nullptr;  // or would be, if the loop did not pause
@@ -148,6 +155,8 @@ class PeerDoorbell {
   static Result<std::unique_ptr<PeerDoorbell>> Tie(const DoorbellFiles& files, uint32_t bit);
   // Earlier writes to shared memory are visible to the thread that answers.
   void Ring();
+  // Likewise; a peer that sleeps is woken once the output of this turn is written, together with what else is for it.
+  void RingSoftly();
   uint64_t wakes() const { return wakes_; }
 
  private:

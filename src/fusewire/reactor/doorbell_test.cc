@@ -284,6 +284,51 @@ class DoorbellParking : public DoorbellTest {
   DoorbellParking() : DoorbellTest(NoSpin()) {}
 };
 
+// Two things for one peer in the output of one turn: it is woken once, at the end. Nobody reads the eventfd, so it has
+// the number of all wakes.
+TEST_F(DoorbellParking, WhatIsRungSoftlyInOneTurnWakesOnce) {
+  std::unique_ptr<Reactor> peer = std::move(Reactor::Start(NoSpin())).value();
+  Doorbell* its = nullptr;
+  AskHome(*peer, [&] {
+    its = peer->OpenDoorbell().value();
+    return true;
+  });
+  std::unique_ptr<PeerDoorbell> one, other;
+  AskHome(*reactor_, [&] {
+    one = std::move(bell_->Tie(7, its->files(), 1)).value();
+    other = std::move(bell_->Tie(7, its->files(), 2)).value();
+    return true;
+  });
+  const auto wakes = [&] {
+    uint64_t count = 0;
+    return read(its->files().event, &count, sizeof(count)) < 0 ? 0 : count;
+  };
+  EXPECT_TRUE(Eventually([&] {
+    return AskHome(*reactor_, [&] {
+      wakes();
+      bell_->HoldWakes();
+      one->RingSoftly();
+      other->RingSoftly();
+      EXPECT_EQ(wakes(), 0u);
+      bell_->SendWakes();
+      const uint64_t count = wakes();
+      EXPECT_LE(count, 1u);
+      return count == 1;  // the peer was parked
+    });
+  }));
+  EXPECT_TRUE(Eventually([&] {
+    return AskHome(*reactor_, [&] {
+      one->RingSoftly();  // outside of an output, as Ring
+      return wakes() == 1;
+    });
+  }));
+  AskHome(*reactor_, [&] {
+    one.reset();
+    other.reset();
+    return true;
+  });
+}
+
 // The thread sleeps in the loop's own epoll when a caller takes the loop from it. An event that is reported only once
 // must not get lost with the thread, which can't enter the loop.
 TEST_F(DoorbellParking, ACallerThatTakesTheLoopIsNotified) {

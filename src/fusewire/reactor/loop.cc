@@ -77,7 +77,9 @@ bool Loop::Turn() {
   mails_.Add(static_cast<uint64_t>(mails));
   int fired = home_.timers.Advance(home_.now_ns);
   bool flushed = !home_.output.empty();
+  if (flushed && doorbell_ != nullptr) doorbell_->HoldWakes();
   home_.output.Flush();
+  if (flushed && doorbell_ != nullptr) doorbell_->SendWakes();
   return mails > 0 || fired > 0 || flushed;
 }
 

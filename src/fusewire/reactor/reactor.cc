@@ -122,14 +122,16 @@ bool Reactor::Wait(Waiter* waiter, int64_t deadline_ns, Idling idling, Interrupt
   return impl_->callers.Wait(waiter, deadline_ns, idling, interrupts);
 }
 
-bool Reactor::PostAndWait(Mail* mail, Waiter* waiter, int64_t deadline_ns, Idling idling, Interrupts interrupts) {
+bool Reactor::PostAndWait(Mail* const* mails, size_t count, Waiter* waiter, int64_t deadline_ns, Idling idling,
+                          Interrupts interrupts) {
   FUSEWIRE_CHECK(!AtHome());
   Callers& callers = impl_->callers;
   if (callers.TryTakeOver(*waiter)) {
-    impl_->loop().PostAtHome(mail);  // we are awake and at home: the first turn delivers it
+    for (size_t i = 0; i < count; ++i)
+      impl_->loop().PostAtHome(mails[i]);  // we are awake and at home: the first turn delivers it
     if (!callers.DriveUntil(waiter, deadline_ns, idling, interrupts)) return waiter->signalled();
   } else {
-    Post(mail);
+    for (size_t i = 0; i < count; ++i) Post(mails[i]);
   }
   return callers.AwaitSignal(waiter, deadline_ns, interrupts);
 }

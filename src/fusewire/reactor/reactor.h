@@ -47,9 +47,13 @@ class Reactor final : public Home {
   // deadline, or an interrupt that ends the wait, came first.
   bool Wait(Waiter* waiter, int64_t deadline_ns, Idling idling = Idling::kLearned,
             Interrupts interrupts = Interrupts::kGoOn);
-  // As Post and then Wait, in one go: an idle loop takes the mail from this thread and is driven by it at once.
+  // As Post and then Wait, in one go: an idle loop takes the mails from this thread and is driven by it at once.
+  bool PostAndWait(Mail* const* mails, size_t count, Waiter* waiter, int64_t deadline_ns,
+                   Idling idling = Idling::kLearned, Interrupts interrupts = Interrupts::kGoOn);
   bool PostAndWait(Mail* mail, Waiter* waiter, int64_t deadline_ns, Idling idling = Idling::kLearned,
-                   Interrupts interrupts = Interrupts::kGoOn);
+                   Interrupts interrupts = Interrupts::kGoOn) {
+    return PostAndWait(&mail, 1, waiter, deadline_ns, idling, interrupts);
+  }
   // Any thread.
   Stats Snapshot() const;
 

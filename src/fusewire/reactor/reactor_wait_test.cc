@@ -1,5 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Callers that wait for the loop, and that run it themselves meanwhile.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -48,6 +49,23 @@ TEST(ReactorWait, ACallerRunsTheIdleLoopItself) {
   EXPECT_TRUE(DriveOnce(*reactor));
   EXPECT_GT(reactor->Snapshot().drives, 0u);
   EXPECT_FALSE(reactor->AtHome());
+}
+
+TEST(ReactorWait, ManyMailsAreDeliveredInTheirOrder) {
+  std::unique_ptr<Reactor> reactor = StartParked();
+  std::vector<int> delivered;
+  struct Numbered final : Mail {
+    void Deliver() override { to->push_back(number); }
+    std::vector<int>* to = nullptr;
+    int number = 0;
+  };
+  Numbered first, second;
+  first.to = second.to = &delivered;
+  second.number = 1;
+  SignalMail last;
+  Mail* const mails[] = {&first, &second, &last};
+  EXPECT_TRUE(reactor->PostAndWait(mails, 3, &last.waiter, DeadlineNs()));
+  EXPECT_THAT(delivered, testing::ElementsAre(0, 1));
 }
 
 TEST(ReactorWait, ATaskRunsOnTheSpotWhenTheLoopIsIdle) {

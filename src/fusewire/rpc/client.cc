@@ -64,10 +64,9 @@ void Client::StartAndWait(Call* call, reactor::Completion* answered) {
   answered->PostAndWait(home(), call);
 }
 
-void Client::StartAndTurn(Call* call, reactor::Waiter* waiter, int64_t deadline_ns) {
-  FUSEWIRE_CHECK(!reactor::Reactor::InsideAny());
+Mail* Client::Prepare(Call* call) {
   core_->Prepare(call);
-  static_cast<void>(home().PostAndWait(call, waiter, deadline_ns));
+  return call;
 }
 
 Client::Answer Client::Ask(uint16_t method, ConstBytes head, Buffers body, int64_t timeout_ns) {

@@ -26,14 +26,19 @@ void StepThread::Wait(reactor::Waiter* waiter, int64_t until_ns, reactor::Reacto
     static_cast<void>(loop->Wait(waiter, until_ns));
   } else if (held.empty()) {
     static_cast<void>(waiter->Sleep(Clock::Real(), until_ns, reactor::Interrupts::kGoOn));
-  }
-  for (size_t i = 0; i < held.size(); ++i) {
-    rpc::Client& client = held[i].channel->client();
-    if (i + 1 < held.size()) {
-      client.Start(held[i].call);
-    } else {
-      client.StartAndTurn(held[i].call, waiter, until_ns);
+  } else {
+    // Those of one loop start in the same turn, which this thread drives.
+    reactor::Reactor& home = held.back().channel->client().home();
+    std::vector<Mail*> mails;
+    for (const Held& one : held) {
+      rpc::Client& client = one.channel->client();
+      if (&client.home() == &home) {
+        mails.push_back(client.Prepare(one.call));
+      } else {
+        client.Start(one.call);
+      }
     }
+    static_cast<void>(home.PostAndWait(mails.data(), mails.size(), waiter, until_ns));
   }
 }
 

@@ -9,6 +9,8 @@ namespace {
 
 // The reader hears of a long write when so much of it is in the ring, and works beside its writer.
 constexpr size_t kShowBytes = 16 * 1024;
+// So much is copied in the time of a wake-up.
+constexpr size_t kSoftBytes = 64 * 1024;
 // Pieces from this size on may be lent instead of put into the ring: the receiver copies them from our memory.
 constexpr size_t kLendBytesMin = 64 * 1024;
 
@@ -34,7 +36,7 @@ std::optional<size_t> ShmSender::Write(const ConstBytes* parts, size_t count) {
   FUSEWIRE_DCHECK(taken <= offered);
   full_ = taken < offered;
   shared_bytes_written.fetch_add(taken, std::memory_order_relaxed);
-  ShowPeer();
+  ShowPeer(taken <= kSoftBytes);
   if (writer_.loans() != loans_before || unread_count_ > 0) {
     FUSEWIRE_CHECK(unread_count_ < kUnreadMax);
     unread_[unread_count_++] = {taken, writer_.loans()};
@@ -75,10 +77,15 @@ bool ShmSender::MayLend() {
 }
 
 // We show what we wrote, and look whether the peer watches; it stops watching, and looks whether we showed something.
-void ShmSender::ShowPeer() {
+void ShmSender::ShowPeer(bool softly) {
   if (!writer_.Publish()) return;
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (segment_.peer().watches.load(std::memory_order_relaxed) == 0) peer_bell_.Ring();
+  if (segment_.peer().watches.load(std::memory_order_relaxed) != 0) return;
+  if (softly) {
+    peer_bell_.RingSoftly();
+  } else {
+    peer_bell_.Ring();
+  }
 }
 
 void ShmSender::WaitForRoom() {

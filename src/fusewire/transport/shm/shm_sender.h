@@ -55,6 +55,9 @@ class PeerBell {
   void Ring() {
     if (rope_ != nullptr) rope_->Ring();
   }
+  void RingSoftly() {
+    if (rope_ != nullptr) rope_->RingSoftly();
+  }
   void Drop() { rope_.reset(); }
 
  private:
@@ -89,7 +92,7 @@ class ShmSender {
   size_t Put(const ConstBytes* parts, size_t count, size_t* offered);
   void WaitForRoom();
   bool MayLend();
-  void ShowPeer();
+  void ShowPeer(bool softly = false);
 
   Segment& segment_;
   PeerBell& peer_bell_;
