@@ -59,7 +59,8 @@ struct LineNow {
   int64_t AgeNs(int64_t now_ns) const { return open == 0 ? 0 : std::max<int64_t>(0, now_ns - since_ns); }
 
   const Line* line = nullptr;
-  Spread::Counts spread;
+  HistogramSnapshot durations;
+  SharedHistogram::Counts counts;
   uint64_t open = 0;
   int64_t since_ns = 0;
 };
@@ -77,8 +78,8 @@ std::vector<LineNow> ReadLines(Recorder& recorder, const std::vector<Seen>& all_
   for (const Line* line : recorder.tags().lines()) {
     LineNow now = all[line];
     now.line = line;
-    now.spread = line->duration_ns.Read();
-    if (now.spread.count > 0 || now.open > 0) lines.push_back(now);
+    now.durations = line->duration_ns.Read(&now.counts);
+    if (now.durations.count > 0 || now.open > 0) lines.push_back(now);
   }
   return lines;
 }
@@ -91,14 +92,14 @@ void WriteDurations(const std::vector<LineNow>& lines, std::string* out) {
     size_t bucket = 0;
     for (int power = kBoundPowerMin; power <= kBoundPowerMax; power += kBoundPowers) {
       const uint64_t bound = uint64_t{1} << power;
-      for (; bucket < Spread::kBuckets && Spread::UpperBound(bucket) < bound; ++bucket)
-        below += now.spread.buckets[bucket];
+      for (; bucket < SharedHistogram::kBuckets && SharedHistogram::UpperBound(bucket) < bound; ++bucket)
+        below += now.counts[bucket];
       Row("fusewire_operation_seconds_bucket", labels + ",le=\"" + Seconds(static_cast<double>(bound)) + "\"",
           std::to_string(below), out);
     }
-    Row("fusewire_operation_seconds_bucket", labels + ",le=\"+Inf\"", std::to_string(now.spread.count), out);
-    Row("fusewire_operation_seconds_sum", labels, Seconds(static_cast<double>(now.spread.sum)), out);
-    Row("fusewire_operation_seconds_count", labels, std::to_string(now.spread.count), out);
+    Row("fusewire_operation_seconds_bucket", labels + ",le=\"+Inf\"", std::to_string(now.durations.count), out);
+    Row("fusewire_operation_seconds_sum", labels, Seconds(static_cast<double>(now.durations.sum)), out);
+    Row("fusewire_operation_seconds_count", labels, std::to_string(now.durations.count), out);
   }
 }
 
@@ -308,19 +309,19 @@ void WriteLines(Recorder& recorder, const Facts& facts, const std::vector<Seen>&
   json->Key("lines").Open('[');
   for (const LineNow& now : ReadLines(recorder, open)) {
     const Line* const line = now.line;
-    const Spread::Counts& spread = now.spread;
+    const HistogramSnapshot& durations = now.durations;
     json->Open('{');
     json->Key("kind").Text(KindName(line->kind));
     json->Key("task").Text(line->task);
     json->Key("peer").Text(line->peer);
-    json->Key("count").Number(spread.count);
+    json->Key("count").Number(durations.count);
     json->Key("failed").Number(line->failed.load(std::memory_order_relaxed));
     json->Key("bytes").Number(line->bytes.load(std::memory_order_relaxed));
     json->Key("bytes_given").Number(line->bytes_given.load(std::memory_order_relaxed));
-    json->Key("time_ns").Number(spread.sum);
-    json->Key("p50_ns").Number(spread.Quantile(0.5));
-    json->Key("p99_ns").Number(spread.Quantile(0.99));
-    json->Key("max_ns").Number(spread.max);
+    json->Key("time_ns").Number(durations.sum);
+    json->Key("p50_ns").Number(durations.p50);
+    json->Key("p99_ns").Number(durations.p99);
+    json->Key("max_ns").Number(durations.max);
     json->Key("open").Number(now.open);
     json->Key("oldest_ns").Signed(now.AgeNs(facts.now_ns));
     json->Close('}');

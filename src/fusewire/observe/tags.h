@@ -14,8 +14,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "fusewire/base/metrics.h"
 #include "fusewire/base/mutex.h"
-#include "fusewire/observe/spread.h"
 
 namespace fusewire::observe {
 
@@ -37,7 +37,7 @@ const char* KindName(Kind kind);
 struct Line {
   Kind kind = Kind::kCall;
   std::string task, peer;
-  Spread duration_ns;
+  SharedHistogram duration_ns;
   std::atomic<uint64_t> bytes{0}, failed{0};
   std::atomic<uint64_t> bytes_given{0};  // of these, what a part of a graph was given: the other way than its results
 };
