@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <ctime>
 #include <utility>
 
 #include "fusewire/base/clock.h"
+#include "fusewire/base/parse.h"
 #include "fusewire/observe/folder.h"
 #include "fusewire/observe/json.h"
 
@@ -52,8 +52,7 @@ bool ParsePlace(const std::string& text, Place* place) {
     return false;
   }
   uint16_t number = 0;
-  const auto read = std::from_chars(port.data(), port.data() + port.size(), number);
-  if (read.ec != std::errc() || read.ptr != port.data() + port.size()) return false;
+  if (!ParseNumber(port, &number)) return false;
   SocketName name;
   if (!name.Set(host, number)) return false;
   place->host = host;
@@ -252,8 +251,7 @@ Answer Watch::AnswerTo(const Request& request) {
   } else if (request.path == "/ring.json") {
     const std::string_view after = ParameterOf(request.query, "after_ns");
     int64_t after_ns = 0;
-    const auto read = std::from_chars(after.data(), after.data() + after.size(), after_ns);
-    if (!after.empty() && (read.ec != std::errc() || read.ptr != after.data() + after.size())) {
+    if (!after.empty() && !ParseNumber(after, &after_ns)) {
       answer.status = 400;
       answer.body = "after_ns is not a whole number\n";
     } else {

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <map>
 #include <string_view>
 
+#include "fusewire/base/parse.h"
 #include "fusewire/collective/schedule/schedule.h"
 
 namespace fusewire::collective {
@@ -114,11 +114,6 @@ double ShareOfLarge(Algorithm algorithm, double n, double size, double segment_b
 
 // A schedule needs some hundred bytes and time to compile for each segment.
 constexpr size_t kSegmentBytesMin = 1024;
-
-bool ParseNumber(std::string_view word, size_t* number) {
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), *number);
-  return error == std::errc() && end == word.data() + word.size();
-}
 
 std::vector<std::string_view> WordsOf(std::string_view line) {
   std::vector<std::string_view> words;

@@ -15,13 +15,13 @@
 #include <string>
 
 #include "fusewire/base/log.h"
+#include "fusewire/base/parse.h"
 #include "fusewire/base/random.h"
 #include "fusewire/transport/socket_address.h"
 
 namespace fusewire::transport {
 namespace {
 
-constexpr int kStartField = 22;  // of /proc/PID/stat, see proc(5)
 constexpr char kOneContainer[] =
     "run both tasks in one container, or let the containers share its namespaces (Kubernetes: shareProcessNamespace, "
     "Docker: --pid container:NAME); until then they use TCP";
@@ -79,11 +79,8 @@ Result<Namespaces> NamespacesOf(int folder) {
 Result<uint64_t> StartOf(int folder) {
   ProcText text;
   FUSEWIRE_TRY(text.Read(folder, "stat"));
-  // pid (name) state ppid ...: the name may contain anything.
-  const char* at = std::strrchr(text.get(), ')');
-  for (int field = 2; field < kStartField && at != nullptr; ++field) at = std::strchr(at + 1, ' ');
   uint64_t start = 0;
-  if (at == nullptr || !TakeNumber(&at, &start)) return Unseen("/proc/PID/stat has no start time");
+  if (!ParseStart(text.get(), &start)) return Unseen("/proc/PID/stat has no start time");
   return start;
 }
 
