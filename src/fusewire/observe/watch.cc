@@ -105,16 +105,11 @@ Status Watch::OpenPort() {
   };
   port.turn_ns = History::kEveryNs;
   port.hosts = [this] { return OwnHosts(); };
-  Result<std::unique_ptr<Port>> opened = Port::Open(std::move(port));
-  if (!opened.ok()) return opened.status();
-  port_ = std::move(opened).value();
-  Result<std::string> folder = OpenFolder(options_.runtime, options_.temporary);
-  if (!folder.ok()) return folder.status();
-  RemoveStale(folder.value(), kStaleAgeS);
-  Result<int> claimed = ClaimEntry(folder.value(), pid_, start_, Entry());
-  if (!claimed.ok()) return claimed.status();
-  number_ = claimed.value();
-  folder_ = folder.value();
+  port_ = FUSEWIRE_TRY(Port::Open(std::move(port)));
+  const std::string folder = FUSEWIRE_TRY(OpenFolder(options_.runtime, options_.temporary));
+  RemoveStale(folder, kStaleAgeS);
+  number_ = FUSEWIRE_TRY(ClaimEntry(folder, pid_, start_, Entry()));
+  folder_ = folder;
   return Status::Ok();
 }
 

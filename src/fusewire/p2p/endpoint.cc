@@ -73,9 +73,8 @@ Result<std::unique_ptr<Endpoint>> Endpoint::Start(EndpointOptions options, const
   task_options.wire = options.wire;
   task_options.tcp = std::move(options.tcp);
   task_options.protection = std::move(options.protection);
-  Result<std::unique_ptr<task::Task>> task = task::Task::Start(std::move(task_options));
-  if (!task.ok()) return task.status();
-  return OpenOwn(std::move(options), address, std::move(task).value());
+  std::unique_ptr<task::Task> task = FUSEWIRE_TRY(task::Task::Start(std::move(task_options)));
+  return OpenOwn(std::move(options), address, std::move(task));
 }
 
 Result<std::unique_ptr<Endpoint>> Endpoint::Make(EndpointOptions options, const transport::Address& address,

@@ -151,9 +151,7 @@ Status Acceptor::Impl::Open() {
   FUSEWIRE_CHECK(!listening);
   FUSEWIRE_CHECK(listener == nullptr);
   if (hands_over) {
-    auto opened = ListenAtNext(pipe::kNoService);
-    if (!opened.ok()) return opened.status();
-    listener = std::move(opened).value();
+    listener = FUSEWIRE_TRY(ListenAtNext(pipe::kNoService));
     return Status::Ok();
   }
   for (const auto& [number, service] : services) {
@@ -164,9 +162,7 @@ Status Acceptor::Impl::Open() {
 
 // Where each service has its own listener.
 Status Acceptor::Impl::OpenFor(uint16_t service) {
-  auto opened = ListenAtNext(service);
-  if (!opened.ok()) return opened.status();
-  services[service].listener = std::move(opened).value();
+  services[service].listener = FUSEWIRE_TRY(ListenAtNext(service));
   next.port = 0;
   return Status::Ok();
 }

@@ -121,12 +121,11 @@ TallySum TallyOfAll() {
 
 Status StartWatch(const std::string& place, const std::string& runtime, const std::string& secret, bool* is_on) {
   *is_on = false;
-  const Result<observe::Place> where = observe::ReadPlace(place, secret);
-  if (!where.ok()) return where.status();
-  if (where.value().is_off) return Status::Ok();
+  const observe::Place where = FUSEWIRE_TRY(observe::ReadPlace(place, secret));
+  if (where.is_off) return Status::Ok();
   // A child of fork() has the counts of its parent.
   const Status failed =
-      observe::StartWatch(where.value(), secret, runtime, [before = TallyOfAll()] { return ReadNumbers(before); });
+      observe::StartWatch(where, secret, runtime, [before = TallyOfAll()] { return ReadNumbers(before); });
   *is_on = true;
   return failed.ok() ? failed : failed.Next("set FUSEWIRE_STATUS to another place, or to off");
 }
