@@ -315,9 +315,9 @@ void WriteLines(Recorder& recorder, const Facts& facts, const std::vector<Seen>&
     json->Key("task").Text(line->task);
     json->Key("peer").Text(line->peer);
     json->Key("count").Number(durations.count);
-    json->Key("failed").Number(line->failed.load(std::memory_order_relaxed));
-    json->Key("bytes").Number(line->bytes.load(std::memory_order_relaxed));
-    json->Key("bytes_given").Number(line->bytes_given.load(std::memory_order_relaxed));
+    json->Key("failed").Number(line->failed.Read());
+    json->Key("bytes").Number(line->bytes.Read());
+    json->Key("bytes_given").Number(line->bytes_given.Read());
     json->Key("time_ns").Number(durations.sum);
     json->Key("p50_ns").Number(durations.p50);
     json->Key("p99_ns").Number(durations.p99);
@@ -337,8 +337,8 @@ void WriteNames(Recorder& recorder, JsonWriter* json) {
   std::vector<Row> rows;
   for (uint32_t i = 0; i < recorder.tags().size(); ++i) {
     const Tag& tag = recorder.tags().at(i);
-    if (tag.count.load(std::memory_order_relaxed) == 0) continue;
-    rows.push_back({i, tag.bytes.load(std::memory_order_relaxed), tag.time_ns.load(std::memory_order_relaxed)});
+    if (tag.count.Read() == 0) continue;
+    rows.push_back({i, tag.bytes.Read(), tag.time_ns.Read()});
   }
   std::set<uint32_t> shown;
   for (const bool by_bytes : {true, false}) {
@@ -352,9 +352,9 @@ void WriteNames(Recorder& recorder, JsonWriter* json) {
     const Tag& tag = recorder.tags().at(number);
     json->Open('{');
     WriteWho(tag, json);
-    json->Key("count").Number(tag.count.load(std::memory_order_relaxed));
-    json->Key("bytes").Number(tag.bytes.load(std::memory_order_relaxed));
-    json->Key("time_ns").Number(tag.time_ns.load(std::memory_order_relaxed));
+    json->Key("count").Number(tag.count.Read());
+    json->Key("bytes").Number(tag.bytes.Read());
+    json->Key("time_ns").Number(tag.time_ns.Read());
     json->Close('}');
   }
   json->Close(']');
@@ -389,9 +389,9 @@ std::string MetricsText(Recorder& recorder, const Facts& facts) {
     for (const LineNow& now : lines) Row(name, LabelsOf(*now.line), value_of(now), &text);
   };
   each_line("fusewire_operation_bytes_total", "Bytes of tensors in operations that have ended.", "counter",
-            [](const LineNow& now) { return std::to_string(now.line->bytes.load(std::memory_order_relaxed)); });
+            [](const LineNow& now) { return std::to_string(now.line->bytes.Read()); });
   each_line("fusewire_operation_failures_total", "Operations that have ended with an error.", "counter",
-            [](const LineNow& now) { return std::to_string(now.line->failed.load(std::memory_order_relaxed)); });
+            [](const LineNow& now) { return std::to_string(now.line->failed.Read()); });
   each_line("fusewire_operations_open", "Operations that have begun and not ended.", "gauge",
             [](const LineNow& now) { return std::to_string(now.open); });
   each_line("fusewire_operation_oldest_seconds", "Age of the oldest operation that has not ended; 0 without one.",

@@ -38,15 +38,15 @@ struct Line {
   Kind kind = Kind::kCall;
   std::string task, peer;
   SharedHistogram duration_ns;
-  std::atomic<uint64_t> bytes{0}, failed{0};
-  std::atomic<uint64_t> bytes_given{0};  // of these, what a part of a graph was given: the other way than its results
+  SharedCounter bytes, failed;
+  SharedCounter bytes_given;  // of these, what a part of a graph was given: the other way than its results
 };
 
 struct Tag {
   Kind kind = Kind::kCall;
   std::string task, peer, name;
   Line* line = nullptr;
-  std::atomic<uint64_t> count{0}, bytes{0}, time_ns{0};
+  SharedCounter count, bytes, time_ns;
 };
 
 class Tags {
