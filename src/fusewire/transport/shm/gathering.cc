@@ -6,7 +6,6 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,16 +24,6 @@ namespace {
 
 Status Phase(const Status& why) { return why.Phase("gathering the ranks of a host"); }
 Status FromErrno(const char* call) { return Phase(Status::FromErrno(Code::kUnavailable, call, errno)); }
-
-UnixAddress PlaceOf(const std::string& name) {
-  UnixAddress place;
-  place.storage.sun_family = AF_UNIX;
-  // An abstract name begins with a zero.
-  const size_t bytes = std::min(name.size(), sizeof(place.storage.sun_path) - 1);
-  CopyBytes(Bytes(place.storage.sun_path + 1, bytes), ConstBytes(name.data(), bytes));
-  place.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + bytes);
-  return place;
-}
 
 std::string SecretName() {
   static constexpr char kDigits[] = "0123456789abcdef";
@@ -164,7 +153,7 @@ Result<std::unique_ptr<Gathering>> Gathering::Open() {
   gathering->name_ = SecretName();
   gathering->socket_ = Fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!gathering->socket_.valid()) return FromErrno("socket");
-  const UnixAddress place = PlaceOf(gathering->name_);
+  const UnixAddress place = AbstractAddress(gathering->name_);
   if (bind(gathering->socket_.get(), place.get(), place.length) != 0) return FromErrno("bind");
   if (listen(gathering->socket_.get(), kGatheringMax) != 0) return FromErrno("listen");
   return gathering;
@@ -210,7 +199,7 @@ Result<Gathered> ComeTo(const std::string& name, int number, int count, int64_t 
   // The process that told the name need not accept: a connect that waits would have no deadline.
   Fd place(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!place.valid()) return FromErrno("socket");
-  const UnixAddress address = PlaceOf(name);
+  const UnixAddress address = AbstractAddress(name);
   // Rank 0 listens before it tells the name: if it is not met, it is in another network namespace.
   if (connect(place.get(), address.get(), address.length) != 0) return FromErrno("connect");
   const Result<PeerProcess> host = PeerProcess::Of(place.get());
