@@ -137,8 +137,7 @@ void Watch::RemoveTask(const std::string& task) {
 }
 
 void Watch::Forget(const std::string& task) {
-  const auto is_it = [&task](const TaskFacts& each) { return each.task == task; };
-  tasks_.erase(std::remove_if(tasks_.begin(), tasks_.end(), is_it), tasks_.end());
+  std::erase_if(tasks_, [&task](const TaskFacts& each) { return each.task == task; });
 }
 
 void Watch::SetMembers(const std::string& task, Members members) {

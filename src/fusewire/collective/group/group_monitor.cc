@@ -244,7 +244,7 @@ void OpRecord::WaitFor(const std::vector<int>& missing, int64_t since_ns) {
   for (Late& late : late_) {
     if (std::find(missing.begin(), end, late.rank) == end) observe::EndOp(&late.op, true);
   }
-  late_.erase(std::remove_if(late_.begin(), late_.end(), [](const Late& late) { return !late.op; }), late_.end());
+  std::erase_if(late_, [](const Late& late) { return !late.op; });
   for (auto rank = missing.begin(); rank != end; ++rank) {
     const auto is_it = [rank](const Late& late) { return late.rank == *rank; };
     if (std::any_of(late_.begin(), late_.end(), is_it)) continue;
