@@ -69,7 +69,6 @@ TEST(ReactorWait, InsideAnotherLoopNothingRunsOnTheSpot) {
     SignalMail mail;
     EXPECT_TRUE(there->PostAndWait(&mail, &mail.waiter, DeadlineNs()));
     EXPECT_NE(mail.thread, std::this_thread::get_id());
-    return true;
   });
 }
 
@@ -132,10 +131,7 @@ TEST(ReactorWait, ADriverServesTimersAndInput) {
   };
   EXPECT_TRUE(Eventually([&] { return reactor->TryRunHere(task); }));
   EXPECT_TRUE(reactor->Wait(waiter.get(), DeadlineNs()));
-  AskHome(*reactor, [&] {
-    reactor->Unwatch(bell.fd(), &bell);
-    return true;
-  });
+  AskHome(*reactor, [&] { reactor->Unwatch(bell.fd(), &bell); });
 }
 
 // A wait that had to end outside of the loop goes on inside of it.
@@ -161,10 +157,7 @@ TEST(ReactorWait, ACallerThatSleptOutsideReadsInputWhenItDrives) {
   });
   EXPECT_TRUE(reactor->Wait(waiter.get(), DeadlineNs()));
   peer.join();
-  AskHome(*reactor, [&] {
-    reactor->Unwatch(bell.fd(), &bell);
-    return true;
-  });
+  AskHome(*reactor, [&] { reactor->Unwatch(bell.fd(), &bell); });
 }
 
 // A caller has taken the loop from the thread and has left, and then an event comes: the thread gets it, with or
@@ -192,10 +185,7 @@ TEST(ReactorWait, MailForAnIdleLoopIsServedAtOnce) {
       ASSERT_TRUE(Eventually([&] { return reactor->TryRunHere(arm); }));
       ASSERT_TRUE(Eventually([&] { return fired.load(); }));
     }
-    AskHome(*reactor, [&] {
-      reactor->Unwatch(bell.fd(), &bell);
-      return true;
-    });
+    AskHome(*reactor, [&] { reactor->Unwatch(bell.fd(), &bell); });
   }
 }
 
@@ -225,10 +215,7 @@ TEST(ReactorWait, WhatComesAfterManyQuickCallsIsServedSoon) {
     ASSERT_TRUE(Eventually([&] { return reactor->TryRunHere(arm); }));
     ASSERT_TRUE(Eventually([&] { return served == 2 * round; }));
   }
-  AskHome(*reactor, [&] {
-    reactor->Unwatch(bell.fd(), &bell);
-    return true;
-  });
+  AskHome(*reactor, [&] { reactor->Unwatch(bell.fd(), &bell); });
 }
 
 // The answer and more input come in one turn: the caller takes its answer and leaves the rest behind.
@@ -246,10 +233,7 @@ TEST(ReactorWait, WhatIsLeftBehindIsServedByTheThread) {
     EXPECT_TRUE(reactor->Wait(&waiter, DeadlineNs()));
     ASSERT_TRUE(Eventually([&] { return bell.rung == round; }));
   }
-  AskHome(*reactor, [&] {
-    reactor->Unwatch(bell.fd(), &bell);
-    return true;
-  });
+  AskHome(*reactor, [&] { reactor->Unwatch(bell.fd(), &bell); });
 }
 
 TEST(ReactorWait, ManyMayWaitAtOnce) {
@@ -306,10 +290,7 @@ TEST(ReactorWait, ACallerThatMadeWayGetsItsSignal) {
     EXPECT_TRUE(DriveOnce(*reactor));
     bell.Ring();
     patient.join();
-    AskHome(*reactor, [&] {
-      reactor->Unwatch(bell.fd(), &bell);
-      return true;
-    });
+    AskHome(*reactor, [&] { reactor->Unwatch(bell.fd(), &bell); });
   }
 }
 
@@ -326,10 +307,7 @@ TEST(ReactorWait, BusyPollingGivesTheLoopToACaller) {
     bell.Ring();
     ASSERT_TRUE(Eventually([&] { return bell.rung == round; }));
   }
-  AskHome(*reactor, [&] {
-    reactor->Unwatch(bell.fd(), &bell);
-    return true;
-  });
+  AskHome(*reactor, [&] { reactor->Unwatch(bell.fd(), &bell); });
 }
 
 // ---- the beginning and the end ----
