@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <set>
+#include <span>
 
 namespace fusewire::observe {
 
@@ -268,52 +269,45 @@ void WriteProcess(const Facts& facts, JsonWriter* json) {
   char time[32];
   std::snprintf(time, sizeof(time), "%.6f", facts.time_s);
   json->Key("time").Raw(time);
-  json->Key("tasks").Open('[');
-  for (size_t i = 0; i < facts.tasks.size(); ++i) {
-    const TaskFacts& task = facts.tasks[i];
-    json->Open('{');
+  size_t number = 0;
+  json->Key("tasks").Objects(facts.tasks, [&](const TaskFacts& task) {
     json->Key("task").Text(task.task);
     json->Key("protocol").Text(task.protocol);
     json->Key("data_port").Number(task.data_port);
-    WriteMembers(facts.tasks, i, json);
-    json->Close('}');
-  }
-  json->Close(']');
+    WriteMembers(facts.tasks, number++, json);
+  });
 }
 
-void WriteWho(const Tag& tag, JsonWriter* json) {
-  json->Key("kind").Text(KindName(tag.kind));
-  json->Key("task").Text(tag.task);
-  json->Key("peer").Text(tag.peer);
+// Of a line or a tag.
+template <class Counted>
+void WriteWho(const Counted& counted, JsonWriter* json) {
+  json->Key("kind").Text(KindName(counted.kind));
+  json->Key("task").Text(counted.task);
+  json->Key("peer").Text(counted.peer);
+}
+
+void WriteTag(const Tag& tag, JsonWriter* json) {
+  WriteWho(tag, json);
   json->Key("name").Text(tag.name);
 }
 
 void WriteOpen(Recorder& recorder, const Facts& facts, const std::vector<Seen>& open, JsonWriter* json) {
   json->Key("open_total").Number(open.size());
-  json->Key("open").Open('[');
-  for (size_t i = 0; i < std::min(open.size(), kOpenShown); ++i) {
-    const Seen& seen = open[i];
-    json->Open('{');
-    WriteWho(recorder.tags().at(seen.tag), json);
+  json->Key("open").Objects(std::span(open).first(std::min(open.size(), kOpenShown)), [&](const Seen& seen) {
+    WriteTag(recorder.tags().at(seen.tag), json);
     json->Key("step").Signed(seen.step);
     json->Key("age_ns").Signed(std::max<int64_t>(0, facts.now_ns - seen.begun_ns));
     json->Key("landed").Bool(seen.landed_ns != 0);
     json->Key("flow").Text(std::to_string(seen.flow));
-    json->Close('}');
-  }
-  json->Close(']');
+  });
 }
 
 // One row for each kind of operation with each peer.
 void WriteLines(Recorder& recorder, const Facts& facts, const std::vector<Seen>& open, JsonWriter* json) {
-  json->Key("lines").Open('[');
-  for (const LineNow& now : ReadLines(recorder, open)) {
+  json->Key("lines").Objects(ReadLines(recorder, open), [&](const LineNow& now) {
     const Line* const line = now.line;
     const HistogramSnapshot& durations = now.durations;
-    json->Open('{');
-    json->Key("kind").Text(KindName(line->kind));
-    json->Key("task").Text(line->task);
-    json->Key("peer").Text(line->peer);
+    WriteWho(*line, json);
     json->Key("count").Number(durations.count);
     json->Key("failed").Number(line->failed.Read());
     json->Key("bytes").Number(line->bytes.Read());
@@ -324,9 +318,7 @@ void WriteLines(Recorder& recorder, const Facts& facts, const std::vector<Seen>&
     json->Key("max_ns").Number(durations.max);
     json->Key("open").Number(now.open);
     json->Key("oldest_ns").Signed(now.AgeNs(facts.now_ns));
-    json->Close('}');
-  }
-  json->Close(']');
+  });
 }
 
 void WriteNames(Recorder& recorder, JsonWriter* json) {
@@ -347,17 +339,13 @@ void WriteNames(Recorder& recorder, JsonWriter* json) {
     for (size_t i = 0; i < std::min(rows.size(), kNamesShown); ++i) shown.insert(rows[i].tag);
   }
   json->Key("names_total").Number(rows.size());
-  json->Key("names").Open('[');
-  for (const uint32_t number : shown) {
+  json->Key("names").Objects(shown, [&](uint32_t number) {
     const Tag& tag = recorder.tags().at(number);
-    json->Open('{');
-    WriteWho(tag, json);
+    WriteTag(tag, json);
     json->Key("count").Number(tag.count.Read());
     json->Key("bytes").Number(tag.bytes.Read());
     json->Key("time_ns").Number(tag.time_ns.Read());
-    json->Close('}');
-  }
-  json->Close(']');
+  });
 }
 
 }  // namespace
@@ -426,16 +414,10 @@ std::string StatusJson(Recorder& recorder, const Facts& facts) {
     int64_t& ended_ns = last[recorder.tags().at(seen.tag).line];
     ended_ns = std::max(ended_ns, seen.ended_ns);
   }
-  json.Key("last").Open('[');
-  for (const auto& [line, ended_ns] : last) {
-    json.Open('{');
-    json.Key("kind").Text(KindName(line->kind));
-    json.Key("task").Text(line->task);
-    json.Key("peer").Text(line->peer);
-    json.Key("age_ns").Signed(std::max<int64_t>(0, facts.now_ns - ended_ns));
-    json.Close('}');
-  }
-  json.Close(']');
+  json.Key("last").Objects(last, [&](const auto& ended) {
+    WriteWho(*ended.first, &json);
+    json.Key("age_ns").Signed(std::max<int64_t>(0, facts.now_ns - ended.second));
+  });
   json.Close('}');
   text += '\n';
   return text;
@@ -458,7 +440,7 @@ std::string RingJson(Recorder& recorder, const Facts& facts, int64_t after_ns) {
   json.Key("tags").Open('{');
   for (const uint32_t number : used) {
     json.Key(std::to_string(number)).Open('{');
-    WriteWho(recorder.tags().at(number), &json);
+    WriteTag(recorder.tags().at(number), &json);
     json.Close('}');
   }
   json.Close('}');

@@ -220,14 +220,11 @@ std::string Watch::Entry() {
   json.Key("pid_space").Text(pid_space_);
   json.Key("host").Text(options_.host);
   json.Key("port").Number(port());
-  json.Key("tasks").Open('[');
-  for (size_t i = 0; i < facts.tasks.size(); ++i) {
-    json.Open('{');
-    json.Key("task").Text(facts.tasks[i].task);
-    WriteMembers(facts.tasks, i, &json);
-    json.Close('}');
-  }
-  json.Close(']');
+  size_t number = 0;
+  json.Key("tasks").Objects(facts.tasks, [&](const TaskFacts& task) {
+    json.Key("task").Text(task.task);
+    WriteMembers(facts.tasks, number++, &json);
+  });
   json.Close('}');
   text += '\n';
   return text;
