@@ -259,7 +259,7 @@ def end(process: subprocess.Popen[str]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def await_words(process: subprocess.Popen[str], lines: int) -> tuple[str, str]:
+def await_words(process: subprocess.Popen[str], lines: int) -> str:
     """Its output. MPICH over TCP may hang in its last call, after all measurements: it is then ended, and counts."""
     start, said_all = time.monotonic(), None
     while True:
@@ -273,11 +273,11 @@ def await_words(process: subprocess.Popen[str], lines: int) -> tuple[str, str]:
                 continue
             said_all = said_all or now
             if now - said_all > LAST_WORDS_S:
-                return so_far, ""
+                return so_far
             continue
         if process.returncode != 0:
             raise BenchError(f"exit {process.returncode}\n{complaint}")
-        return said, complaint
+        return said
 
 
 def run_once(run: Run, options: argparse.Namespace) -> Sample:
@@ -287,7 +287,8 @@ def run_once(run: Run, options: argparse.Namespace) -> Sample:
 
 
 def said_by(command: Sequence[str], environment: Mapping[str, str]) -> str:
-    lines = math.prod(1 + command[command.index(name) + 1].count(",") for name in ("--bytes", "--collectives"))
+    lists = (command[command.index(name) + 1] for name in ("--bytes", "--collectives") if name in command)
+    lines = math.prod(1 + values.count(",") for values in lists)
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command,
@@ -299,7 +300,7 @@ def said_by(command: Sequence[str], environment: Mapping[str, str]) -> str:
         start_new_session=True,
     ) as process:
         try:
-            return await_words(process, lines)[0]
+            return await_words(process, lines)
         except BenchError as error:
             raise BenchError(f"{' '.join(command)}: {error}") from error
         finally:

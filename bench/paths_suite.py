@@ -221,24 +221,8 @@ def all_reduce(program: str, case: PathCase, hosts: Sequence[PathHost], options:
     wanted = options.case or (QUICK if options.quick else None)
     sizes = [size for name, size in figures.items() if not wanted or name in wanted]
     command = ranks_of(program, case, hosts, options, sizes)
-    environment = os.environ | MPI_VARIABLES
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-        start_new_session=True,
-    ) as process:
-        try:
-            said = collective_suite.await_words(process, len(sizes))[0]
-            return collective_suite.sample_of(said, case.ranks, {collective_suite.ALLREDUCE: sizes})
-        except BenchError as error:
-            raise BenchError(f"{' '.join(command)}: {error}") from error
-        finally:
-            if process.poll() is None:
-                collective_suite.end(process)
+    said = collective_suite.said_by(command, os.environ | MPI_VARIABLES)
+    return collective_suite.sample_of(said, case.ranks, {collective_suite.ALLREDUCE: sizes})
 
 
 def ranks_of(

@@ -10,25 +10,18 @@ import concurrent.futures
 import json
 import os
 import pathlib
-import shlex
 import subprocess
 import sys
+
+from clang_tidy import words_of
 
 SECONDS_MAX = 600  # for one file
 OBJECTS = "/fusewire_tf_objects.dir/"
 
 
-def command_of(entry):
-    """The compiler's command without its output file."""
-    words = shlex.split(entry["command"])
-    if pathlib.Path(words[0]).name == "ccache":
-        words = words[1:]
-    return [*words[: words.index("-o")], "-fsyntax-only", entry["file"]]
-
-
 def check(entry):
     """The compiler's messages, or ""."""
-    words = command_of(entry)
+    words = [*words_of(entry), "-fsyntax-only", entry["file"]]
     if "-Werror=thread-safety" not in words:
         return f"{entry['file']} would be compiled without the analysis"
     ended = subprocess.run(

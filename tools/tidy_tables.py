@@ -154,7 +154,7 @@ CALLS = [
             "src/fusewire/buffer/budget.": "taken when a window grows or shrinks, never per message",
             "src/fusewire/observe/tags.h": "a name is looked up once",
             "src/fusewire/observe/watch.h": "a task is added once; the port's thread reads",
-            "src/fusewire/task/acceptor.cc": "any thread asks where a task listens, at home or not",
+            "src/fusewire/task/acceptor.h": "any thread asks where a task listens, at home or not",
             "src/fusewire/reactor/cancel.h": "taken as such a wait begins and ends; hooks run without it",
             "src/fusewire/transport/dialing.cc": "once for each name; its thread blocks and has no mailbox",
             "src/fusewire/transport/tls/context.": "taken as a connection begins",

@@ -8,13 +8,16 @@ Commands, one line of JSON each, and their answers:
 The first answer, {}, means that TensorFlow is loaded. An answer {"error": ...} is the last one.
 """
 
-import json
-import os
+import pathlib
 import sys
 import threading
 import time
 
 import tensorflow as tf
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "ps"))
+
+import commands
 
 # Layers: number and shape of matrices. The workers add up their gradients.
 MODELS = {"dense64": (8, (1024, 2048)), "dense1": (16, (128, 128))}
@@ -87,37 +90,21 @@ class Mirror:
         return {"ends": self.ends, "seconds": self.seconds, "losses": self.losses}
 
 
-def main() -> None:
-    # Standard output is only for answers; all other output goes to the log.
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
+class Worker:
+    def __init__(self, spec: dict) -> None:
+        self._spec = spec
+        self._mirror: Mirror | None = None
 
-    def say(answer: dict) -> None:
-        print(json.dumps(answer), file=answers, flush=True)
-
-    try:
-        spec = json.loads(sys.argv[1])
-        mirror: Mirror | None = None
-        say({})
-        for line in sys.stdin:
-            arguments = json.loads(line)
-            command = arguments.pop("command")
-            if command == "open":
-                mirror = Mirror(spec)
-                mirror.train(2)
-                say({})
-            elif command == "go":
-                mirror.go(**arguments)
-                say({})
-            else:
-                say(mirror.stop())
-    except Exception as error:
-        say({"error": f"{type(error).__name__}: {error}"})
-        raise
-    finally:
-        # TensorFlow's servers never stop, so there is nothing to wait for.
-        sys.stderr.flush()
-        os._exit(0)
+    def answer(self, command: str, arguments: dict) -> dict:
+        if command == "open":
+            self._mirror = Mirror(self._spec)
+            self._mirror.train(2)
+            return {}
+        assert self._mirror is not None
+        if command == "go":
+            self._mirror.go(**arguments)
+            return {}
+        return self._mirror.stop()
 
 
-main()
+commands.serve(sys.argv[1], lambda spec, _: Worker(spec).answer)

@@ -15,7 +15,6 @@ As `task_main.py --template` it imports TensorFlow, and is forked for each task 
 """
 
 import gc
-import json
 import os
 import signal
 import socket
@@ -24,6 +23,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import commands
 import tensorflow as tf
 from counts import tcp_bytes_sent
 from replica import Replica, start_server
@@ -118,28 +118,9 @@ def serve_as_template() -> None:
 
 
 def main(description: str) -> None:
-    # Standard output is only for answers; all other output goes to the log.
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-
-    def say(answer: dict) -> None:
-        print(json.dumps(answer), file=answers, flush=True)
-
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     tf.compat.v1.disable_eager_execution()
-    try:
-        task = TaskMain(json.loads(description), say)
-        say({})
-        for line in sys.stdin:
-            arguments = json.loads(line)
-            say(task.answer(arguments.pop("command"), arguments))
-    except Exception as error:
-        say({"error": f"{type(error).__name__}: {error}"})
-        raise
-    finally:
-        # TensorFlow's servers never stop, so there is nothing to wait for.
-        sys.stderr.flush()
-        os._exit(0)
+    commands.serve(description, lambda spec, say: TaskMain(spec, say).answer)
 
 
 if sys.argv[1] == "--template":

@@ -17,7 +17,7 @@ from fusewire.doctor import survey
 from fusewire.doctor.network import CONFIG_ERRORS, cluster_of
 from fusewire.inspect import inquiry, serving
 from fusewire.inspect.serving import Look, Process, mebibytes
-from fusewire.pages import with_page
+from fusewire.pages import refused
 from fusewire.secret import SECRET, secret_of_environment
 
 TASK = re.compile(r"[A-Za-z_]\w*:\d{1,9}")
@@ -164,16 +164,13 @@ def call_with(options: argparse.Namespace, run: Callable[[argparse.Namespace, Or
         if secret is None and not getattr(options, "dry_run", False):
             raise ValueError(f"orders need the cluster's secret. Fix: set {SECRET} as it is set for the tasks")
     except ValueError as error:
-        print(f"fusewire {verb}: {with_page(str(error), PAGE)}", file=sys.stderr)
-        return USAGE_ERROR
+        return refused(verb, error, PAGE, USAGE_ERROR)
     if missing := survey.needs_grpc():
-        print(f"fusewire {verb}: {with_page(missing, PAGE)}", file=sys.stderr)
-        return 1
+        return refused(verb, missing, PAGE)
     try:
         return run(options, Orders(addresses, secret or "", verb))
     except (inquiry.OrderError, inquiry.NoAnswerError, RefusedError) as error:
-        print(f"fusewire {verb}: {with_page(str(error), PAGE)}", file=sys.stderr)
-        return 1
+        return refused(verb, error, PAGE)
 
 
 # ---- adopt ----

@@ -81,6 +81,12 @@ def with_page(text: str, kind: str) -> str:
     return f"{text}\n  See: {page(kind)}" if "\n" in text else f"{text} (see: {page(kind)})"
 
 
+def refused(verb: str, why: object, kind: str, code: int = 1) -> int:
+    """Says why a command does nothing, with its page. Returns its exit code."""
+    print(f"fusewire {verb}: {with_page(str(why), kind)}", file=sys.stderr)
+    return code
+
+
 @contextlib.contextmanager
 def needs(package: str) -> Iterator[None]:
     """Around the import of a package by the module of ours with its name: its absence is said in our words. Our wheel

@@ -11,7 +11,7 @@ from fusewire import machine
 from fusewire.cli import USAGE_ERROR, parse
 from fusewire.doctor import survey
 from fusewire.inspect import inquiry
-from fusewire.pages import with_page
+from fusewire.pages import refused
 
 PAGE = "kubernetes"
 
@@ -38,11 +38,9 @@ def run_ready(options: argparse.Namespace) -> int:
         address = options.address or own_address(os.environ)
         inquiry.split(address)
     except ValueError as error:
-        print(f"fusewire ready: {with_page(str(error), PAGE)}", file=sys.stderr)
-        return USAGE_ERROR
+        return refused("ready", error, PAGE, USAGE_ERROR)
     if missing := survey.needs_grpc():
-        print(f"fusewire ready: {with_page(missing, PAGE)}", file=sys.stderr)
-        return 1
+        return refused("ready", missing, PAGE)
     try:
         inquiry.connect(address)
         with contextlib.closing(inquiry.Task(address)) as asked:

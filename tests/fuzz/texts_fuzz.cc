@@ -1,13 +1,14 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // input := text
-// Texts from users and files: addresses, hosts, networks, and the table of algorithms. An accepted text is written the
-// same way again; a refused one causes an error of one line with a bounded length.
+// Texts from users and files: numbers, addresses, hosts, networks, and the table of algorithms. An accepted text is
+// written the same way again; a refused one causes an error of one line with a bounded length.
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "fusewire/base/check.h"
+#include "fusewire/base/parse.h"
 #include "fusewire/collective/schedule/choice.h"
 #include "fusewire/task/transport_choice.h"
 #include "fusewire/transport/listening.h"
@@ -18,6 +19,15 @@ namespace fusewire {
 namespace {
 
 constexpr size_t kWordsBytesMax = 2000;
+
+void TryNumber(const std::string& text) {
+  uint64_t start = 0;
+  (void)ParseStart(text, &start);
+  int16_t number = 0, again = 0;
+  if (!ParseNumber(text, &number)) return;
+  FUSEWIRE_CHECK(ParseNumber(std::to_string(number), &again));
+  FUSEWIRE_CHECK(again == number);
+}
 
 void TryAddress(const std::string& text) {
   (void)transport::SaysLoopback(text);
@@ -63,6 +73,7 @@ void TryTable(const std::string& text) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > 64 * 1024) return 0;
   const std::string text(reinterpret_cast<const char*>(data), size);
+  fusewire::TryNumber(text);
   fusewire::TryAddress(text);
   fusewire::TryTable(text);
   fusewire::task::TransportChoice wire;

@@ -13,7 +13,7 @@ import pytest
 from cluster import PROLOGUE
 from conftest import FUSEWIRE, run_to_end
 from processes import clean_environment, process, wait_until
-from test_adopting import VISIT
+from test_adopting import visit
 from test_returns import EVERY_S, TRAIN, follow, kill, training  # noqa: F401  (a fixture)
 
 from fusewire.inspect import inquiry, serving
@@ -62,18 +62,6 @@ def loses_nothing(cluster, worker) -> None:
 def end(cluster, worker, tmp_path) -> None:
     (tmp_path / "enough").touch()
     cluster.read_until(worker, "DONE", 60)
-
-
-def visit(cluster, tmp_path) -> None:
-    """A worker that has not met any server before finds both."""
-    program = tmp_path / "program.py"
-    text = program.read_text()
-    try:
-        program.write_text(text[: text.index("with tf.device")] + VISIT)
-        guest = cluster.start_guest()
-        assert cluster.read_until(guest, "VISITED", 60)[-1].startswith("VISITED True")
-    finally:
-        program.write_text(text)
 
 
 def test_what_processes_tell(training, tmp_path):  # noqa: F811

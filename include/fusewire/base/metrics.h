@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Counters and latency histograms that are always on: one writer each, readable from any thread.
-// Home: Add on the writer's thread; Read from any. Owns: plain numbers; a histogram, pieces of them.
+// Counters and latency histograms that are always on: each has one writer or, if it is shared, any number of them.
+// Home: Add on the writer's thread, if shared on any; Read on any. Owns: plain numbers; a histogram, pieces of them.
 #pragma once
 
 #include <array>
@@ -18,6 +18,24 @@ class Counter {
     value_.store(value_.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
   void Set(uint64_t value) { value_.store(value, std::memory_order_relaxed); }
+  void RaiseTo(uint64_t value) {
+    if (value > Read()) Set(value);
+  }
+  uint64_t Read() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> value_{0};
+};
+
+// A number that any thread writes.
+class SharedCounter {
+ public:
+  void Add(uint64_t amount = 1) { value_.fetch_add(amount, std::memory_order_relaxed); }
+  void RaiseTo(uint64_t value) {
+    uint64_t now = Read();
+    while (value > now && !value_.compare_exchange_weak(now, value, std::memory_order_relaxed)) {
+    }
+  }
   uint64_t Read() const { return value_.load(std::memory_order_relaxed); }
 
  private:
@@ -35,27 +53,38 @@ struct HistogramSnapshot {
 
 // Counts values in buckets, four for each power of two. Has memory for those near its values, as each connection has a
 // histogram.
-class Histogram {
+template <class Number>
+class HistogramOf {
  public:
-  Histogram() = default;
-  ~Histogram();
-  Histogram(const Histogram&) = delete;
-  Histogram& operator=(const Histogram&) = delete;
+  static constexpr size_t kBuckets = 64 * 4;
+  using Counts = std::array<uint64_t, kBuckets>;
+
+  HistogramOf() = default;
+  ~HistogramOf();
+  HistogramOf(const HistogramOf&) = delete;
+  HistogramOf& operator=(const HistogramOf&) = delete;
 
   void Add(uint64_t value);
-  HistogramSnapshot Read() const;
+  HistogramSnapshot Read() const {
+    Counts counts;
+    return Read(&counts);
+  }
+  // The same, and how many values each bucket has.
+  HistogramSnapshot Read(Counts* counts) const;
   // Adds the counts of `other`; at home of this one.
-  void Merge(const Histogram& other);
+  void Merge(const HistogramOf& other);
+  // The largest value of a bucket.
+  static uint64_t UpperBound(size_t bucket);
 
  private:
-  static constexpr size_t kBuckets = 64 * 4;
-  using Piece = std::array<Counter, 16>;
+  using Piece = std::array<Number, 16>;
   static size_t BucketOf(uint64_t value);
-  static uint64_t UpperBound(size_t bucket);
-  Counter& CounterOf(size_t bucket);
+  Number& NumberOf(size_t bucket);
   uint64_t CountIn(size_t bucket) const;
   std::array<std::atomic<Piece*>, kBuckets / std::tuple_size_v<Piece>> pieces_ = {};  // null: without values
-  Counter sum_, max_;
+  Number sum_, max_;
 };
+using Histogram = HistogramOf<Counter>;
+using SharedHistogram = HistogramOf<SharedCounter>;
 
 }  // namespace fusewire

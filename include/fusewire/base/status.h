@@ -120,11 +120,24 @@ class [[nodiscard]] Result {
 // Called exactly once, always.
 using Done = UniqueFunction<void(Status)>;
 
+// For FUSEWIRE_TRY.
+inline const Status& StatusOf(const Status& status) { return status; }
+template <class T>
+const Status& StatusOf(const Result<T>& result) {
+  return result.status();
+}
+inline void ValueOf(Status&&) {}
+template <class T>
+T ValueOf(Result<T>&& result) {
+  return std::move(result).value();
+}
+
 }  // namespace fusewire
 
-// Leaves the function early with the error of `expression`, a Status.
-#define FUSEWIRE_TRY(expression)                               \
-  do {                                                         \
-    ::fusewire::Status fusewire_try_status = (expression);     \
-    if (!fusewire_try_status.ok()) return fusewire_try_status; \
-  } while (false)
+// Leaves the function early with the error of `expression`, a Status or a Result. Its value is that of the Result.
+#define FUSEWIRE_TRY(expression)                                           \
+  __extension__({                                                          \
+    auto fusewire_tried = (expression);                                    \
+    if (!fusewire_tried.ok()) return ::fusewire::StatusOf(fusewire_tried); \
+    ::fusewire::ValueOf(std::move(fusewire_tried));                        \
+  })

@@ -27,7 +27,7 @@ from fusewire.doctor import child, network, survey
 from fusewire.doctor.child import ChildError
 from fusewire.doctor.network import addresses_of
 from fusewire.doctor.report import FAIL, NOTE, OK, WARN, Check, show
-from fusewire.pages import with_page
+from fusewire.pages import refused
 from fusewire.secret import MAKE, SECRET, SECRET_FILE, SecretError, secret_of_environment
 from fusewire.tf import plugin, protocol
 from fusewire.version import VERSION
@@ -71,11 +71,9 @@ def run(options: argparse.Namespace) -> int:
     try:
         addresses = survey.addresses_of(options.cluster, os.environ)
     except ValueError as error:
-        print(f"fusewire doctor: --cluster: {with_page(str(error), 'cluster')}", file=sys.stderr)
-        return USAGE_ERROR
+        return refused("doctor", f"--cluster: {error}", "cluster", USAGE_ERROR)
     if missing := survey.needs_grpc():
-        print(f"fusewire doctor: {with_page(missing, 'cluster')}", file=sys.stderr)
-        return 1
+        return refused("doctor", missing, "cluster")
     tell = progress if sys.stderr.isatty() else lambda text: None
     found = survey.survey(addresses, options.seconds, tell)
     tell("")

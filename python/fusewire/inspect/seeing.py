@@ -17,7 +17,6 @@ import pathlib
 import re
 import secrets
 import socket
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -26,7 +25,7 @@ from fusewire import machine
 from fusewire.cli import USAGE_ERROR, printable
 from fusewire.inspect import answers
 from fusewire.inspect.answers import AnswerError
-from fusewire.pages import page, with_page
+from fusewire.pages import page, refused
 from fusewire.secret import secret_of_environment
 
 ANSWER_S = 2.0  # a process that is alive answers in milliseconds, even if all its other threads are blocked
@@ -159,8 +158,7 @@ def named(options: argparse.Namespace) -> list[Place]:
     try:
         return [parse(text) for text in options.places]
     except ValueError as error:
-        print(f"fusewire {options.verb}: {with_page(str(error), 'status port')}", file=sys.stderr)
-        raise SystemExit(USAGE_ERROR) from error
+        raise SystemExit(refused(options.verb, error, "status port", USAGE_ERROR)) from error
 
 
 def ask(place: Place, target: str = "/status.json", limit_s: float = ANSWER_S) -> Any:

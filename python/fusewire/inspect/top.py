@@ -19,7 +19,7 @@ from typing import Any
 from fusewire.cli import LINE_MAX, USAGE_ERROR, paint, printable, seconds
 from fusewire.inspect import seeing
 from fusewire.inspect.seeing import Place, Process
-from fusewire.pages import with_page
+from fusewire.pages import refused
 from fusewire.secret import secret_of_environment
 
 EVERY_S = 1.0
@@ -81,8 +81,7 @@ def watch(given: Sequence[Place], options: argparse.Namespace, live: bool, keys:
         now = [process for each in seeing.clusters(seeing.ask_all(given or seeing.find())) for process in each]
         until = time.monotonic() + options.every
         if not now and not live:
-            print(f"fusewire top: {seeing.NO_TASK}", file=sys.stderr)
-            return USAGE_ERROR
+            return refused("top", seeing.NO_TASK, "no task", USAGE_ERROR)
         views = [view(cluster, before) for cluster in seeing.clusters(now)] if turn > 0 else []
         before = now
         while True:
@@ -140,12 +139,9 @@ def print_token() -> int:
     try:
         known = secret_of_environment()
         if known is None:
-            raise ValueError(
-                with_page("--token needs the cluster's secret, in FUSEWIRE_SECRET or FUSEWIRE_SECRET_FILE", "secret")
-            )
+            raise ValueError("--token needs the cluster's secret, in FUSEWIRE_SECRET or FUSEWIRE_SECRET_FILE")
     except ValueError as error:
-        print(f"fusewire top: {error}", file=sys.stderr)
-        return USAGE_ERROR
+        return refused("top", error, "secret", USAGE_ERROR)
     print(seeing.token(known))
     return 0
 

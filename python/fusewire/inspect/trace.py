@@ -18,7 +18,7 @@ from fusewire import machine
 from fusewire.cli import LINE_MAX, USAGE_ERROR, printable, seconds
 from fusewire.inspect import seeing
 from fusewire.inspect.seeing import Place
-from fusewire.pages import page
+from fusewire.pages import refused
 
 SECONDS = 5.0
 POLL_S = 0.1  # a ring holds 16,384 operations: a tenth of a second at 160,000 in a second
@@ -57,9 +57,8 @@ def call(options: argparse.Namespace) -> int:
             warn(f"{', '.join(process.tasks) or process.place} is left out: it {seeing.how(process.state)}")
     answering = [process.place for process in asked if process.status]
     if not answering:
-        told = f"no task answers. Fix: `fusewire why` says why (see: {page('no task')})" if asked else seeing.NO_TASK
-        print(f"fusewire trace: {told}", file=sys.stderr)
-        return USAGE_ERROR
+        told = "no task answers. Fix: `fusewire why` says why" if asked else seeing.NO_TASK
+        return refused("trace", told, "no task", USAGE_ERROR)
     with concurrent.futures.ThreadPoolExecutor(len(answering)) as pool:
         tapes = list(pool.map(lambda place: record(place, options.seconds), answering))
     for tape in tapes:

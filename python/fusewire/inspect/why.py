@@ -12,7 +12,7 @@ from typing import Any
 from fusewire.cli import FAILURE, LINE_MAX, USAGE_ERROR, paint, printable, seconds, wrapped
 from fusewire.inspect import seeing
 from fusewire.inspect.seeing import Process
-from fusewire.pages import page
+from fusewire.pages import page, refused
 
 LONGER_S = 2.0  # an operation that has lasted longer counts as a wait
 EVIDENCE_MAX = 12
@@ -51,8 +51,7 @@ def call(options: argparse.Namespace) -> int:
     places = seeing.named(options) or seeing.find()
     clusters = seeing.clusters(seeing.ask_all(places))
     if not clusters:
-        print(f"fusewire why: {seeing.NO_TASK}", file=sys.stderr)
-        return USAGE_ERROR
+        return refused("why", seeing.NO_TASK, "no task", USAGE_ERROR)
     verdicts = [judge(cluster, options.longer * 1e9) for cluster in clusters]
     if options.json:
         print(json.dumps({"clusters": [dataclasses.asdict(verdict) for verdict in verdicts]}, indent=1))

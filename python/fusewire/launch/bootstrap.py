@@ -27,7 +27,7 @@ import secrets
 import socket
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from fusewire import machine
 from fusewire.cli import printable
@@ -166,15 +166,14 @@ class Candidate:
         self.offer = offer
 
 
-class Joined:
+class Joined(NamedTuple):
     """At the other end: the connection to rank 0, once both have proved themselves."""
 
-    def __init__(self, line: socket.socket, decoder: Decoder, seal: Seal, silence_s: float, progress: bool):
-        self.line = line
-        self.decoder = decoder
-        self.seal = seal
-        self.silence_s = silence_s
-        self.progress = progress
+    line: socket.socket
+    decoder: Decoder
+    seal: Seal
+    silence_s: float
+    progress: bool
 
 
 def join(host: str, port: int, limit_s: float, secret: str, offer: Mapping[str, Any]) -> Joined:

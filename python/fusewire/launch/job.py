@@ -316,11 +316,11 @@ class Job:
 
     @property
     def is_ending(self) -> bool:
-        return self._is_ending()
+        return any(task.asked_to_end for task in self.tasks)
 
     def add(self, task: Task) -> None:
         """Starts one more process with parameter servers."""
-        if self._is_ending():
+        if self.is_ending:
             raise StartError("the job ends")
         task.show_on(self._screen, COLOURS[len(self.tasks) % len(COLOURS)], self._width)
         same = [one for one in [*self.tasks, *self._ended] if one.name == task.name]
@@ -341,7 +341,7 @@ class Job:
         timeout_s = self._limits.timeout_s
         while self._running or self._paused:
             now = time.monotonic()
-            if timeout_s is not None and now - begun >= timeout_s and not self._is_ending():
+            if timeout_s is not None and now - begun >= timeout_s and not self.is_ending:
                 timed_out = True
                 names = ", ".join(task.name for task in [*self._running, *self._paused])
                 self._screen.say(f"timeout after {timeout_s:g} s; still running: {names}", FAILURE)
@@ -370,7 +370,7 @@ class Job:
             times.append(now + self._live.next_s())
         if self._kill_at is not None:
             times.append(self._kill_at)
-        if self._limits.timeout_s is not None and not self._is_ending():
+        if self._limits.timeout_s is not None and not self.is_ending:
             times.append(begun + self._limits.timeout_s)
         return max(0.0, min(times) - now) if times else None
 
@@ -393,12 +393,12 @@ class Job:
                 self._screen.fail(task.log_error)
         worked = any(not task.serves for task in self.tasks)
         left = [*self._running, *self._paused]
-        if worked and left and all(task.serves for task in left) and not self._is_ending():
+        if worked and left and all(task.serves for task in left) and not self.is_ending:
             self._end_all()
 
     def _take_failed(self, task: Task) -> None:
         living = self.servers
-        if self._limits.moves and task.job == "ps" and living and not self._is_ending():
+        if self._limits.moves and task.job == "ps" and living and not self.is_ending:
             self._begin_adoption(task, living)
         else:
             self._take_lost(task)
@@ -434,13 +434,13 @@ class Job:
         for order, error in adoption.failed:
             self._screen.fail(f"{order} failed: {error}")
             task.hosts = [*dict.fromkeys([*task.hosts, order.task])]
-        if (task.hosts or not self._limits.adopts) and not self._is_ending():
+        if (task.hosts or not self._limits.adopts) and not self.is_ending:
             self._take_lost(task)
 
     def _take_lost(self, task: Task) -> None:
         # What it had taken over has nobody to serve it: the processes that had it first begin again, too.
         for other in self.tasks:
-            if other.adopted_by is task and not self._is_ending():
+            if other.adopted_by is task and not self.is_ending:
                 other.adopted_by = None
                 self._take_lost(other)
         if task.starts <= self._limits.restarts and not task.place.is_lost:
@@ -479,12 +479,9 @@ class Job:
             self._paused.remove(task)
             task.start(self._limits.log_folder)
             self._running.append(task)
-            if self._is_ending():  # a signal has arrived meanwhile
+            if self.is_ending:  # a signal has arrived meanwhile
                 task.asked_to_end = True
                 task.signal(signal.SIGKILL)
-
-    def _is_ending(self) -> bool:
-        return any(task.asked_to_end for task in self.tasks)
 
     def _end_all(self, number: int = signal.SIGTERM) -> None:
         self._kill_at = time.monotonic() + self._limits.grace_s

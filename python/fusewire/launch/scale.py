@@ -4,11 +4,10 @@ docs/elastic.md#growing-and-shrinking."""
 
 import argparse
 import pathlib
-import sys
 
 from fusewire.cli import USAGE_ERROR, count
 from fusewire.launch import control
-from fusewire.pages import with_page
+from fusewire.pages import refused
 
 PAGE = "scale"
 
@@ -36,13 +35,11 @@ def run_scale(options: argparse.Namespace) -> int:
     try:
         path = job_of(options.job)
     except NoJobError as error:
-        print(f"fusewire scale: {with_page(str(error), PAGE)}", file=sys.stderr)
-        return USAGE_ERROR
+        return refused("scale", error, PAGE, USAGE_ERROR)
     try:
         print(control.ask(path, f"scale {options.ps_processes}", lambda text: print(text, flush=True)))
     except (control.ControlError, OSError) as error:
-        print(f"fusewire scale: {with_page(str(error) or 'the job has ended', PAGE)}", file=sys.stderr)
-        return 1
+        return refused("scale", str(error) or "the job has ended", PAGE)
     return 0
 
 

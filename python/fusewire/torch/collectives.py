@@ -391,13 +391,8 @@ class Collectives(Rank):
         self._sequence += 1
         timeout_ns = self._timeout_of(opts)
         note = self._note(("barrier", [], []), timeout_ns)
-        recorder.start(note)
-        try:
-            monitored_barrier(self._mail, self._rank, self._size, self._monitored, timeout_ns, wait_all_ranks)
-        except Exception as error:
-            self._watch.failed(note, error)
-            raise
-        recorder.end(note)
+        barrier = (self._mail, self._rank, self._size, self._monitored, timeout_ns, wait_all_ranks)
+        self._noted(note, lambda: monitored_barrier(*barrier))
 
     @staticmethod
     def _made(kind: int, counts: Sequence[int], sources: Sequence[Any], targets: Sequence[Any], **how: Any) -> Made:

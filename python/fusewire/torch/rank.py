@@ -110,18 +110,11 @@ class Rank:
         """As _do(), for an operation of several steps: if it may not wait, a thread makes them."""
         self._sequence += 1
         note = self._note(recorder.alike(name, result), self._timeout_of(opts))
-        recorder.start(note)
         event = profiling.begin(name, result)
         if not opts.asyncOp:
-            try:
-                run()
-            except Exception as error:
-                self._watch.failed(note, error)
-                raise
-            finally:
-                profiling.end(event)
-            recorder.end(note)
+            self._noted(note, run, event)
             return None
+        recorder.start(note)
         flight = EventFlight()
 
         def run_apart() -> None:
@@ -135,6 +128,18 @@ class Rank:
         work = self._work([flight], None, result, None, event, note=note)
         threading.Thread(target=run_apart, name="fusewire-sparse", daemon=True).start()
         return work
+
+    def _noted(self, note: recorder.Note | None, run: Callable[[], None], event: Any = None) -> None:
+        """Runs it on the caller's thread. `event`: the profiler's, which ends with it."""
+        recorder.start(note)
+        try:
+            run()
+        except Exception as error:
+            self._watch.failed(note, error)
+            raise
+        finally:
+            profiling.end(event)
+        recorder.end(note)
 
     def _live(self) -> None:
         if self._end.alive and self._forks == forks():

@@ -5,14 +5,14 @@
 #include <cstring>
 
 #include "fusewire/base/check.h"
+#include "fusewire/base/metrics.h"
 
 namespace fusewire {
 namespace {
 
 // Each thread has its own counts, so counting touches no shared cache line; a read adds them up.
 struct ThreadCounts {
-  std::atomic<uint64_t> small_bytes{0};
-  std::atomic<uint64_t> large_copies{0};
+  Counter small_bytes, large_copies;
   ThreadCounts* next = nullptr;
 };
 
@@ -28,10 +28,6 @@ ThreadCounts* MakeThreadCounts() {
   return counts;
 }
 
-void AddOwn(std::atomic<uint64_t>* count, uint64_t amount) {
-  count->store(count->load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
-}
-
 }  // namespace
 
 void CopyBytes(Bytes to, ConstBytes from) {
@@ -40,17 +36,17 @@ void CopyBytes(Bytes to, ConstBytes from) {
   std::memcpy(to.data, from.data, from.size);
   thread_local ThreadCounts* counts = MakeThreadCounts();
   if (from.size >= kCopyBytesMax) {
-    AddOwn(&counts->large_copies, 1);
+    counts->large_copies.Add();
   } else {
-    AddOwn(&counts->small_bytes, from.size);
+    counts->small_bytes.Add(from.size);
   }
 }
 
 CopyCounts ReadCopyCounts() {
   CopyCounts sum;
   for (ThreadCounts* it = all_counts.load(std::memory_order_acquire); it != nullptr; it = it->next) {
-    sum.small_bytes += it->small_bytes.load(std::memory_order_relaxed);
-    sum.large_copies += it->large_copies.load(std::memory_order_relaxed);
+    sum.small_bytes += it->small_bytes.Read();
+    sum.large_copies += it->large_copies.Read();
   }
   return sum;
 }

@@ -109,5 +109,23 @@ TEST(Histogram, AMergeHoldsWhatBothHeld) {
   EXPECT_EQ(merged.p99, expected.p99);
 }
 
+TEST(Histogram, SharedByThreadsLosesNoValue) {
+  SharedHistogram histogram;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&histogram] {
+      for (uint64_t value = 0; value < 10'000; ++value) histogram.Add(value * 100);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  SharedHistogram::Counts counts;
+  const HistogramSnapshot snapshot = histogram.Read(&counts);
+  EXPECT_EQ(snapshot.count, 40'000u);
+  EXPECT_EQ(snapshot.max, 999'900u);
+  uint64_t below = 0;
+  for (size_t i = 0; SharedHistogram::UpperBound(i) < 1 << 16; ++i) below += counts[i];
+  EXPECT_EQ(below, 4u * 656);  // 0 to 65,500
+}
+
 }  // namespace
 }  // namespace fusewire

@@ -100,11 +100,9 @@ Result<int> Half(int number) {
 }
 
 Status Quarter(int number, int* out) {
-  Result<int> half = Half(number);
-  FUSEWIRE_TRY(half.status());
-  Result<int> quarter = Half(half.value());
-  FUSEWIRE_TRY(quarter.status());
-  *out = quarter.value();
+  const int half = FUSEWIRE_TRY(Half(number));
+  FUSEWIRE_TRY(Half(half).status());
+  *out = FUSEWIRE_TRY(Half(half));
   return Status();
 }
 

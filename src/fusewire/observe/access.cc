@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "fusewire/base/bytes.h"
+#include "fusewire/base/parse.h"
 #include "fusewire/wire/hello.h"
 
 namespace fusewire::observe {
@@ -66,9 +66,7 @@ Refusal Access::CheckProof(const Request& request, const Here& here, int64_t now
   if (second == std::string_view::npos) return {401, "the proof is not TIME:NONCE:PROOF"};
   const std::string time(words.substr(0, first)), nonce(words.substr(first + 1, second - first - 1));
   int64_t then_ms = 0;
-  const auto read = std::from_chars(time.data(), time.data() + time.size(), then_ms);
-  if (read.ec != std::errc() || read.ptr != time.data() + time.size() || then_ms < 0)
-    return {401, "the proof's time is not a number of milliseconds"};
+  if (!ParseNumber(time, &then_ms) || then_ms < 0) return {401, "the proof's time is not a number of milliseconds"};
   if (nonce.size() < kNonceDigitsMin || nonce.size() > kNonceDigitsMax ||
       !std::all_of(nonce.begin(), nonce.end(), IsHex))
     return {401, "the proof's nonce is not 16 to 64 hexadecimal digits"};

@@ -70,7 +70,7 @@ class Event {
   // Its content begins to arrive, or is ready to be sent. Not while another thread ends it.
   void Arrive(int64_t now_ns = EventNowNs()) {
     arrived_ns_ = now_ns;
-    LandedOp(op_, now_ns);
+    Recorder::Landed(op_, now_ns);
   }
 
   // Of the bytes with which it ends, those that a part of a graph was given.
@@ -82,7 +82,7 @@ class Event {
   void End(bool is_ok, uint64_t bytes, int64_t now_ns, const Describe& describe) {
     if (!has_begun_) return;
     has_begun_ = false;
-    EndOp(&op_, is_ok ? observe::End::kOk : observe::End::kFailed, bytes, now_ns, given_);
+    EndOp(&op_, is_ok, bytes, now_ns, given_);
     EventListener* const listener = event_listener.load(std::memory_order_acquire);
     if (listener == nullptr) return;
     EventFacts facts;

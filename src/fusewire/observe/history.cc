@@ -14,8 +14,8 @@ void History::Add(Recorder& recorder, const std::vector<Number>& numbers, int64_
   sample.now_ns = now_ns;
   uint64_t sessions = 0, parts = 0, collectives = 0;
   for (const Line* line : recorder.tags().lines()) {
-    const uint64_t bytes = line->bytes.load(std::memory_order_relaxed);
-    const uint64_t given = std::min(bytes, line->bytes_given.load(std::memory_order_relaxed));  // it may be newer
+    const uint64_t bytes = line->bytes.Read();
+    const uint64_t given = std::min(bytes, line->bytes_given.Read());  // it may be newer
     switch (line->kind) {
       case Kind::kSession: sessions += line->duration_ns.Read().count; break;
       case Kind::kStep: parts += line->duration_ns.Read().count; break;

@@ -50,6 +50,17 @@ class JsonWriter {
     *out_ += bracket;
     is_first_ = false;
   }
+  // An array with an object for each of `all`, of which `write` writes the keys and values.
+  template <class All, class Write>
+  void Objects(const All& all, Write write) {
+    Open('[');
+    for (const auto& one : all) {
+      Open('{');
+      write(one);
+      Close('}');
+    }
+    Close(']');
+  }
   void Text(std::string_view text) {
     Comma();
     AppendJsonText(text, out_);

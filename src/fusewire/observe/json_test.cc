@@ -27,8 +27,10 @@ TEST(Json, CommasAreBetweenValues) {
   json.Close(']');
   json.Key("b").Text("c");
   json.Key("d").Raw("null");
+  const int numbers[] = {3, 4};
+  json.Key("e").Objects(numbers, [&json](int number) { json.Key("f").Signed(number); });
   json.Close('}');
-  EXPECT_EQ(out, R"({"a":[1,-2,true,{}],"b":"c","d":null})");
+  EXPECT_EQ(out, R"({"a":[1,-2,true,{}],"b":"c","d":null,"e":[{"f":3},{"f":4}]})");
 }
 
 }  // namespace

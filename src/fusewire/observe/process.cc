@@ -4,13 +4,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <fstream>
+
+#include "fusewire/base/parse.h"
 
 namespace fusewire::observe {
 namespace {
-
-constexpr int kStartField = 22;  // of /proc/PID/stat, see proc(5)
 
 std::string LinkAt(const char* path) {
   char text[64];
@@ -35,17 +34,8 @@ std::string PidSpace() { return Boot() + " " + LinkAt("/proc/self/ns/pid"); }
 uint64_t StartOf(pid_t pid) {
   std::string text;
   std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/stat"), text, '\0');
-  // pid (name) state ppid ...: the name may contain anything.
-  const size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return 0;
-  size_t at = name_end;
-  for (int field = 2; field < kStartField; ++field) {
-    at = text.find(' ', at + 1);
-    if (at == std::string::npos) return 0;
-  }
   uint64_t start = 0;
-  std::from_chars(text.data() + at + 1, text.data() + text.size(), start);
-  return start;
+  return ParseStart(text, &start) ? start : 0;
 }
 
 ProcessUse ReadProcessUse() {

@@ -41,7 +41,7 @@ Op Recorder::Begin(uint32_t tag, int64_t step, uint64_t flow, int64_t now_ns) {
   Record* record = nullptr;
   for (size_t i = 0; i < kRings && record == nullptr; ++i) record = Claim(&(*rings_)[(own + i) % kRings]);
   if (record == nullptr) {
-    unrecorded_.fetch_add(1, std::memory_order_relaxed);
+    unrecorded_.Add();
     return Op();
   }
   // Another process's, if this is a child of fork().
@@ -74,12 +74,12 @@ void Recorder::EndOp(Op* op, End end, uint64_t bytes, int64_t now_ns, uint64_t g
 
   const uint64_t took_ns = now_ns > begun_ns ? static_cast<uint64_t>(now_ns - begun_ns) : 0;
   Tag& tag = tags_.at(number < tags_.size() ? number : 0);
-  tag.count.fetch_add(1, std::memory_order_relaxed);
-  tag.bytes.fetch_add(bytes, std::memory_order_relaxed);
-  tag.time_ns.fetch_add(took_ns, std::memory_order_relaxed);
-  tag.line->bytes.fetch_add(bytes, std::memory_order_relaxed);
-  if (given != 0) tag.line->bytes_given.fetch_add(given, std::memory_order_relaxed);
-  if (end != End::kOk) tag.line->failed.fetch_add(1, std::memory_order_relaxed);
+  tag.count.Add();
+  tag.bytes.Add(bytes);
+  tag.time_ns.Add(took_ns);
+  tag.line->bytes.Add(bytes);
+  if (given != 0) tag.line->bytes_given.Add(given);
+  if (end != End::kOk) tag.line->failed.Add();
   tag.line->duration_ns.Add(took_ns);
 }
 
@@ -118,15 +118,11 @@ Op BeginOp(uint32_t tag, int64_t step, uint64_t flow, int64_t now_ns) {
   return recorder == nullptr ? Op() : recorder->Begin(tag, step, flow, now_ns);
 }
 
-int64_t RecordingNowNs() { return TheRecorder() == nullptr ? 0 : Clock::Real()->NowNs(); }
-
-void EndOp(Op* op, End end, uint64_t bytes, int64_t now_ns, uint64_t given) {
+void EndOp(Op* op, bool is_ok, uint64_t bytes, int64_t now_ns, uint64_t given) {
   Recorder* recorder = TheRecorder();
-  if (*op && recorder != nullptr) recorder->EndOp(op, end, bytes, now_ns, given);
-}
-
-void EndOp(Op* op, bool is_ok, uint64_t bytes) {
-  if (*op) EndOp(op, is_ok ? End::kOk : End::kFailed, bytes, RecordingNowNs());
+  if (!*op || recorder == nullptr) return;
+  if (now_ns == 0) now_ns = Clock::Real()->NowNs();
+  recorder->EndOp(op, is_ok ? End::kOk : End::kFailed, bytes, now_ns, given);
 }
 
 }  // namespace fusewire::observe

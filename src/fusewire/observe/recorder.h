@@ -87,7 +87,7 @@ class Recorder {
 
   // All that can be read now, in no order; an operation that is being written is left out.
   std::vector<Seen> Read() const;
-  uint64_t unrecorded() const { return unrecorded_.load(std::memory_order_relaxed); }
+  uint64_t unrecorded() const { return unrecorded_.Read(); }
 
  private:
   struct alignas(64) Ring {
@@ -98,7 +98,7 @@ class Recorder {
 
   Tags tags_;
   const std::unique_ptr<std::array<Ring, kRings>> rings_;
-  std::atomic<uint64_t> unrecorded_{0};
+  SharedCounter unrecorded_;
 };
 
 // The recorder of this process; null: nothing is recorded.
@@ -117,11 +117,7 @@ inline bool TakeShortOp() {
 // ---- for those who record, with or without a recorder ----
 uint32_t FindTag(Kind kind, std::string_view task, std::string_view peer, std::string_view name);
 Op BeginOp(uint32_t tag, int64_t step, uint64_t flow, int64_t now_ns);
-// The time by which operations are recorded; 0 if there is no recorder, at no cost.
-int64_t RecordingNowNs();
-inline void LandedOp(const Op& op, int64_t now_ns) { Recorder::Landed(op, now_ns); }
-// Also for an operation that has not begun, or has ended.
-void EndOp(Op* op, End end, uint64_t bytes, int64_t now_ns, uint64_t given = 0);
-void EndOp(Op* op, bool is_ok, uint64_t bytes = 0);
+// Also for an operation that has not begun, or has ended. now_ns 0: it looks itself.
+void EndOp(Op* op, bool is_ok, uint64_t bytes = 0, int64_t now_ns = 0, uint64_t given = 0);
 
 }  // namespace fusewire::observe

@@ -36,13 +36,13 @@ TEST(Recorder, AnOperationIsOpenUntilItEnds) {
   EXPECT_EQ(seen[0].bytes, 4096u);
   EXPECT_EQ(seen[0].ended_ns, 3000);
   const Tag& totals = recorder.tags().at(tag);
-  EXPECT_EQ(totals.count.load(), 1u);
-  EXPECT_EQ(totals.bytes.load(), 4096u);
-  EXPECT_EQ(totals.time_ns.load(), 2000u);
-  EXPECT_EQ(totals.line->failed.load(), 1u);
+  EXPECT_EQ(totals.count.Read(), 1u);
+  EXPECT_EQ(totals.bytes.Read(), 4096u);
+  EXPECT_EQ(totals.time_ns.Read(), 2000u);
+  EXPECT_EQ(totals.line->failed.Read(), 1u);
   EXPECT_EQ(totals.line->duration_ns.Read().count, 1u);
   recorder.EndOp(&op, End::kOk, 1, 4000);  // it has ended
-  EXPECT_EQ(totals.count.load(), 1u);
+  EXPECT_EQ(totals.count.Read(), 1u);
 }
 
 TEST(Recorder, AStuckOperationStaysWhileTheRingTurns) {
@@ -113,10 +113,9 @@ TEST(Recorder, ReadersSeeWholeOperationsWhileThreadsRecord) {
 TEST(Recorder, WithoutOneNothingIsRecorded) {
   Recorder* const before = the_recorder.exchange(nullptr);  // another test of this process may have started it
   EXPECT_EQ(FindTag(Kind::kCall, "", "", "any"), 0u);
-  EXPECT_EQ(RecordingNowNs(), 0);
   Op op = BeginOp(0, 1, 2, 3);
   EXPECT_FALSE(op);
-  LandedOp(op, 4);
+  Recorder::Landed(op, 4);
   EndOp(&op, true);
   the_recorder.store(before);
 }

@@ -6,8 +6,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cstring>
+
+#include "fusewire/base/parse.h"
 
 namespace fusewire::observe {
 namespace {
@@ -202,10 +203,8 @@ std::string SocketName::ToString() const {
 std::string PlaceOf(std::string_view host) {
   const size_t colon = host.rfind(':');
   if (colon == std::string_view::npos || colon < host.rfind(']') + 1) return {};
-  const std::string_view digits = host.substr(colon + 1);
   uint16_t port = 0;
-  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (read.ec != std::errc() || read.ptr != digits.data() + digits.size()) return {};
+  if (!ParseNumber(host.substr(colon + 1), &port)) return {};
   std::string name(host.substr(0, colon));
   if (name.size() > 2 && name.front() == '[' && name.back() == ']') {
     name = name.substr(1, name.size() - 2);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <set>
+#include <span>
 
 namespace fusewire::observe {
 
@@ -59,7 +60,8 @@ struct LineNow {
   int64_t AgeNs(int64_t now_ns) const { return open == 0 ? 0 : std::max<int64_t>(0, now_ns - since_ns); }
 
   const Line* line = nullptr;
-  Spread::Counts spread;
+  HistogramSnapshot durations;
+  SharedHistogram::Counts counts;
   uint64_t open = 0;
   int64_t since_ns = 0;
 };
@@ -77,8 +79,8 @@ std::vector<LineNow> ReadLines(Recorder& recorder, const std::vector<Seen>& all_
   for (const Line* line : recorder.tags().lines()) {
     LineNow now = all[line];
     now.line = line;
-    now.spread = line->duration_ns.Read();
-    if (now.spread.count > 0 || now.open > 0) lines.push_back(now);
+    now.durations = line->duration_ns.Read(&now.counts);
+    if (now.durations.count > 0 || now.open > 0) lines.push_back(now);
   }
   return lines;
 }
@@ -91,14 +93,14 @@ void WriteDurations(const std::vector<LineNow>& lines, std::string* out) {
     size_t bucket = 0;
     for (int power = kBoundPowerMin; power <= kBoundPowerMax; power += kBoundPowers) {
       const uint64_t bound = uint64_t{1} << power;
-      for (; bucket < Spread::kBuckets && Spread::UpperBound(bucket) < bound; ++bucket)
-        below += now.spread.buckets[bucket];
+      for (; bucket < SharedHistogram::kBuckets && SharedHistogram::UpperBound(bucket) < bound; ++bucket)
+        below += now.counts[bucket];
       Row("fusewire_operation_seconds_bucket", labels + ",le=\"" + Seconds(static_cast<double>(bound)) + "\"",
           std::to_string(below), out);
     }
-    Row("fusewire_operation_seconds_bucket", labels + ",le=\"+Inf\"", std::to_string(now.spread.count), out);
-    Row("fusewire_operation_seconds_sum", labels, Seconds(static_cast<double>(now.spread.sum)), out);
-    Row("fusewire_operation_seconds_count", labels, std::to_string(now.spread.count), out);
+    Row("fusewire_operation_seconds_bucket", labels + ",le=\"+Inf\"", std::to_string(now.durations.count), out);
+    Row("fusewire_operation_seconds_sum", labels, Seconds(static_cast<double>(now.durations.sum)), out);
+    Row("fusewire_operation_seconds_count", labels, std::to_string(now.durations.count), out);
   }
 }
 
@@ -267,65 +269,56 @@ void WriteProcess(const Facts& facts, JsonWriter* json) {
   char time[32];
   std::snprintf(time, sizeof(time), "%.6f", facts.time_s);
   json->Key("time").Raw(time);
-  json->Key("tasks").Open('[');
-  for (size_t i = 0; i < facts.tasks.size(); ++i) {
-    const TaskFacts& task = facts.tasks[i];
-    json->Open('{');
+  size_t number = 0;
+  json->Key("tasks").Objects(facts.tasks, [&](const TaskFacts& task) {
     json->Key("task").Text(task.task);
     json->Key("protocol").Text(task.protocol);
     json->Key("data_port").Number(task.data_port);
-    WriteMembers(facts.tasks, i, json);
-    json->Close('}');
-  }
-  json->Close(']');
+    WriteMembers(facts.tasks, number++, json);
+  });
 }
 
-void WriteWho(const Tag& tag, JsonWriter* json) {
-  json->Key("kind").Text(KindName(tag.kind));
-  json->Key("task").Text(tag.task);
-  json->Key("peer").Text(tag.peer);
+// Of a line or a tag.
+template <class Counted>
+void WriteWho(const Counted& counted, JsonWriter* json) {
+  json->Key("kind").Text(KindName(counted.kind));
+  json->Key("task").Text(counted.task);
+  json->Key("peer").Text(counted.peer);
+}
+
+void WriteTag(const Tag& tag, JsonWriter* json) {
+  WriteWho(tag, json);
   json->Key("name").Text(tag.name);
 }
 
 void WriteOpen(Recorder& recorder, const Facts& facts, const std::vector<Seen>& open, JsonWriter* json) {
   json->Key("open_total").Number(open.size());
-  json->Key("open").Open('[');
-  for (size_t i = 0; i < std::min(open.size(), kOpenShown); ++i) {
-    const Seen& seen = open[i];
-    json->Open('{');
-    WriteWho(recorder.tags().at(seen.tag), json);
+  json->Key("open").Objects(std::span(open).first(std::min(open.size(), kOpenShown)), [&](const Seen& seen) {
+    WriteTag(recorder.tags().at(seen.tag), json);
     json->Key("step").Signed(seen.step);
     json->Key("age_ns").Signed(std::max<int64_t>(0, facts.now_ns - seen.begun_ns));
     json->Key("landed").Bool(seen.landed_ns != 0);
     json->Key("flow").Text(std::to_string(seen.flow));
-    json->Close('}');
-  }
-  json->Close(']');
+  });
 }
 
 // One row for each kind of operation with each peer.
 void WriteLines(Recorder& recorder, const Facts& facts, const std::vector<Seen>& open, JsonWriter* json) {
-  json->Key("lines").Open('[');
-  for (const LineNow& now : ReadLines(recorder, open)) {
+  json->Key("lines").Objects(ReadLines(recorder, open), [&](const LineNow& now) {
     const Line* const line = now.line;
-    const Spread::Counts& spread = now.spread;
-    json->Open('{');
-    json->Key("kind").Text(KindName(line->kind));
-    json->Key("task").Text(line->task);
-    json->Key("peer").Text(line->peer);
-    json->Key("count").Number(spread.count);
-    json->Key("failed").Number(line->failed.load(std::memory_order_relaxed));
-    json->Key("bytes").Number(line->bytes.load(std::memory_order_relaxed));
-    json->Key("bytes_given").Number(line->bytes_given.load(std::memory_order_relaxed));
-    json->Key("time_ns").Number(spread.sum);
-    json->Key("p50_ns").Number(spread.Quantile(0.5));
-    json->Key("p99_ns").Number(spread.Quantile(0.99));
-    json->Key("max_ns").Number(spread.max);
+    const HistogramSnapshot& durations = now.durations;
+    WriteWho(*line, json);
+    json->Key("count").Number(durations.count);
+    json->Key("failed").Number(line->failed.Read());
+    json->Key("bytes").Number(line->bytes.Read());
+    json->Key("bytes_given").Number(line->bytes_given.Read());
+    json->Key("time_ns").Number(durations.sum);
+    json->Key("p50_ns").Number(durations.p50);
+    json->Key("p99_ns").Number(durations.p99);
+    json->Key("max_ns").Number(durations.max);
     json->Key("open").Number(now.open);
     json->Key("oldest_ns").Signed(now.AgeNs(facts.now_ns));
-    json->Close('}');
-  }
-  json->Close(']');
+  });
 }
 
 void WriteNames(Recorder& recorder, JsonWriter* json) {
@@ -336,8 +329,8 @@ void WriteNames(Recorder& recorder, JsonWriter* json) {
   std::vector<Row> rows;
   for (uint32_t i = 0; i < recorder.tags().size(); ++i) {
     const Tag& tag = recorder.tags().at(i);
-    if (tag.count.load(std::memory_order_relaxed) == 0) continue;
-    rows.push_back({i, tag.bytes.load(std::memory_order_relaxed), tag.time_ns.load(std::memory_order_relaxed)});
+    if (tag.count.Read() == 0) continue;
+    rows.push_back({i, tag.bytes.Read(), tag.time_ns.Read()});
   }
   std::set<uint32_t> shown;
   for (const bool by_bytes : {true, false}) {
@@ -346,17 +339,13 @@ void WriteNames(Recorder& recorder, JsonWriter* json) {
     for (size_t i = 0; i < std::min(rows.size(), kNamesShown); ++i) shown.insert(rows[i].tag);
   }
   json->Key("names_total").Number(rows.size());
-  json->Key("names").Open('[');
-  for (const uint32_t number : shown) {
+  json->Key("names").Objects(shown, [&](uint32_t number) {
     const Tag& tag = recorder.tags().at(number);
-    json->Open('{');
-    WriteWho(tag, json);
-    json->Key("count").Number(tag.count.load(std::memory_order_relaxed));
-    json->Key("bytes").Number(tag.bytes.load(std::memory_order_relaxed));
-    json->Key("time_ns").Number(tag.time_ns.load(std::memory_order_relaxed));
-    json->Close('}');
-  }
-  json->Close(']');
+    WriteTag(tag, json);
+    json->Key("count").Number(tag.count.Read());
+    json->Key("bytes").Number(tag.bytes.Read());
+    json->Key("time_ns").Number(tag.time_ns.Read());
+  });
 }
 
 }  // namespace
@@ -388,9 +377,9 @@ std::string MetricsText(Recorder& recorder, const Facts& facts) {
     for (const LineNow& now : lines) Row(name, LabelsOf(*now.line), value_of(now), &text);
   };
   each_line("fusewire_operation_bytes_total", "Bytes of tensors in operations that have ended.", "counter",
-            [](const LineNow& now) { return std::to_string(now.line->bytes.load(std::memory_order_relaxed)); });
+            [](const LineNow& now) { return std::to_string(now.line->bytes.Read()); });
   each_line("fusewire_operation_failures_total", "Operations that have ended with an error.", "counter",
-            [](const LineNow& now) { return std::to_string(now.line->failed.load(std::memory_order_relaxed)); });
+            [](const LineNow& now) { return std::to_string(now.line->failed.Read()); });
   each_line("fusewire_operations_open", "Operations that have begun and not ended.", "gauge",
             [](const LineNow& now) { return std::to_string(now.open); });
   each_line("fusewire_operation_oldest_seconds", "Age of the oldest operation that has not ended; 0 without one.",
@@ -425,16 +414,10 @@ std::string StatusJson(Recorder& recorder, const Facts& facts) {
     int64_t& ended_ns = last[recorder.tags().at(seen.tag).line];
     ended_ns = std::max(ended_ns, seen.ended_ns);
   }
-  json.Key("last").Open('[');
-  for (const auto& [line, ended_ns] : last) {
-    json.Open('{');
-    json.Key("kind").Text(KindName(line->kind));
-    json.Key("task").Text(line->task);
-    json.Key("peer").Text(line->peer);
-    json.Key("age_ns").Signed(std::max<int64_t>(0, facts.now_ns - ended_ns));
-    json.Close('}');
-  }
-  json.Close(']');
+  json.Key("last").Objects(last, [&](const auto& ended) {
+    WriteWho(*ended.first, &json);
+    json.Key("age_ns").Signed(std::max<int64_t>(0, facts.now_ns - ended.second));
+  });
   json.Close('}');
   text += '\n';
   return text;
@@ -457,7 +440,7 @@ std::string RingJson(Recorder& recorder, const Facts& facts, int64_t after_ns) {
   json.Key("tags").Open('{');
   for (const uint32_t number : used) {
     json.Key(std::to_string(number)).Open('{');
-    WriteWho(recorder.tags().at(number), &json);
+    WriteTag(recorder.tags().at(number), &json);
     json.Close('}');
   }
   json.Close('}');

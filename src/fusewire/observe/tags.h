@@ -14,8 +14,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "fusewire/base/metrics.h"
 #include "fusewire/base/mutex.h"
-#include "fusewire/observe/spread.h"
 
 namespace fusewire::observe {
 
@@ -37,16 +37,16 @@ const char* KindName(Kind kind);
 struct Line {
   Kind kind = Kind::kCall;
   std::string task, peer;
-  Spread duration_ns;
-  std::atomic<uint64_t> bytes{0}, failed{0};
-  std::atomic<uint64_t> bytes_given{0};  // of these, what a part of a graph was given: the other way than its results
+  SharedHistogram duration_ns;
+  SharedCounter bytes, failed;
+  SharedCounter bytes_given;  // of these, what a part of a graph was given: the other way than its results
 };
 
 struct Tag {
   Kind kind = Kind::kCall;
   std::string task, peer, name;
   Line* line = nullptr;
-  std::atomic<uint64_t> count{0}, bytes{0}, time_ns{0};
+  SharedCounter count, bytes, time_ns;
 };
 
 class Tags {

@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <ctime>
 #include <utility>
 
 #include "fusewire/base/clock.h"
+#include "fusewire/base/parse.h"
 #include "fusewire/observe/folder.h"
 #include "fusewire/observe/json.h"
 
@@ -52,8 +52,7 @@ bool ParsePlace(const std::string& text, Place* place) {
     return false;
   }
   uint16_t number = 0;
-  const auto read = std::from_chars(port.data(), port.data() + port.size(), number);
-  if (read.ec != std::errc() || read.ptr != port.data() + port.size()) return false;
+  if (!ParseNumber(port, &number)) return false;
   SocketName name;
   if (!name.Set(host, number)) return false;
   place->host = host;
@@ -106,16 +105,11 @@ Status Watch::OpenPort() {
   };
   port.turn_ns = History::kEveryNs;
   port.hosts = [this] { return OwnHosts(); };
-  Result<std::unique_ptr<Port>> opened = Port::Open(std::move(port));
-  if (!opened.ok()) return opened.status();
-  port_ = std::move(opened).value();
-  Result<std::string> folder = OpenFolder(options_.runtime, options_.temporary);
-  if (!folder.ok()) return folder.status();
-  RemoveStale(folder.value(), kStaleAgeS);
-  Result<int> claimed = ClaimEntry(folder.value(), pid_, start_, Entry());
-  if (!claimed.ok()) return claimed.status();
-  number_ = claimed.value();
-  folder_ = folder.value();
+  port_ = FUSEWIRE_TRY(Port::Open(std::move(port)));
+  const std::string folder = FUSEWIRE_TRY(OpenFolder(options_.runtime, options_.temporary));
+  RemoveStale(folder, kStaleAgeS);
+  number_ = FUSEWIRE_TRY(ClaimEntry(folder, pid_, start_, Entry()));
+  folder_ = folder;
   return Status::Ok();
 }
 
@@ -143,8 +137,7 @@ void Watch::RemoveTask(const std::string& task) {
 }
 
 void Watch::Forget(const std::string& task) {
-  const auto is_it = [&task](const TaskFacts& each) { return each.task == task; };
-  tasks_.erase(std::remove_if(tasks_.begin(), tasks_.end(), is_it), tasks_.end());
+  std::erase_if(tasks_, [&task](const TaskFacts& each) { return each.task == task; });
 }
 
 void Watch::SetMembers(const std::string& task, Members members) {
@@ -227,14 +220,11 @@ std::string Watch::Entry() {
   json.Key("pid_space").Text(pid_space_);
   json.Key("host").Text(options_.host);
   json.Key("port").Number(port());
-  json.Key("tasks").Open('[');
-  for (size_t i = 0; i < facts.tasks.size(); ++i) {
-    json.Open('{');
-    json.Key("task").Text(facts.tasks[i].task);
-    WriteMembers(facts.tasks, i, &json);
-    json.Close('}');
-  }
-  json.Close(']');
+  size_t number = 0;
+  json.Key("tasks").Objects(facts.tasks, [&](const TaskFacts& task) {
+    json.Key("task").Text(task.task);
+    WriteMembers(facts.tasks, number++, &json);
+  });
   json.Close('}');
   text += '\n';
   return text;
@@ -252,8 +242,7 @@ Answer Watch::AnswerTo(const Request& request) {
   } else if (request.path == "/ring.json") {
     const std::string_view after = ParameterOf(request.query, "after_ns");
     int64_t after_ns = 0;
-    const auto read = std::from_chars(after.data(), after.data() + after.size(), after_ns);
-    if (!after.empty() && (read.ec != std::errc() || read.ptr != after.data() + after.size())) {
+    if (!after.empty() && !ParseNumber(after, &after_ns)) {
       answer.status = 400;
       answer.body = "after_ns is not a whole number\n";
     } else {

@@ -90,7 +90,7 @@ TEST(Watch, ServesAllTasksOfItsProcessAndAChildHasItsOwn) {
   EXPECT_THAT(ReadFile(file), HasSubstr(R"({"task":"worker:0","members":{"ps:0":"host:2222"}},)"
                                         R"({"task":"worker:1","members":{}})"));
 
-  Op op = BeginOp(FindTag(Kind::kReceive, "worker:0", "ps:0", "weights"), 1, 2, RecordingNowNs());
+  Op op = BeginOp(FindTag(Kind::kReceive, "worker:0", "ps:0", "weights"), 1, 2, Clock::Real()->NowNs());
   EXPECT_TRUE(op);
   EXPECT_THAT(Get(watch.port(), "/healthz"), EndsWith("\r\n\r\nok\n"));
   EXPECT_THAT(Get(watch.port(), "/status.json"), HasSubstr(R"("task":"ps:0")"));

@@ -20,8 +20,15 @@
 namespace fusewire::p2p {
 namespace {
 
-std::unique_ptr<pipe::Receiver> NewLane(Core& core, pipe::Pipe& pipe) {
-  return std::make_unique<AcceptedLane>(core, pipe);
+// With this address, unless it is null.
+Result<Peer*> PeerOf(Core& core, const std::string& name, const transport::Address* address) {
+  Result<Peer*> found = nullptr;
+  core.home().Run([&] {
+    Result<PeerLink*> peer = core.PeerNamed(name);
+    if (peer.ok() && address != nullptr) peer.value()->SetAddress(*address);
+    found = peer.ok() ? Result<Peer*>(peer.value()) : Result<Peer*>(peer.status());
+  });
+  return found;
 }
 
 }  // namespace
@@ -45,8 +52,9 @@ struct Endpoint::Impl {
   }
 
   Status Serve() {
-    Status served = task.acceptor().Serve(wire::kP2pService, context, {&core->home()},
-                                          [this](pipe::Pipe& pipe) { return NewLane(*core, pipe); });
+    Status served = task.acceptor().Serve(wire::kP2pService, context, {&core->home()}, [this](pipe::Pipe& pipe) {
+      return std::make_unique<AcceptedLane>(*core, pipe);
+    });
     serves = served.ok();
     return served;
   }
@@ -73,9 +81,8 @@ Result<std::unique_ptr<Endpoint>> Endpoint::Start(EndpointOptions options, const
   task_options.wire = options.wire;
   task_options.tcp = std::move(options.tcp);
   task_options.protection = std::move(options.protection);
-  Result<std::unique_ptr<task::Task>> task = task::Task::Start(std::move(task_options));
-  if (!task.ok()) return task.status();
-  return OpenOwn(std::move(options), address, std::move(task).value());
+  std::unique_ptr<task::Task> task = FUSEWIRE_TRY(task::Task::Start(std::move(task_options)));
+  return OpenOwn(std::move(options), address, std::move(task));
 }
 
 Result<std::unique_ptr<Endpoint>> Endpoint::Make(EndpointOptions options, const transport::Address& address,
@@ -130,27 +137,10 @@ pipe::PipeContext& Endpoint::context() { return impl_->context; }
 Core& Endpoint::core() { return *impl_->core; }
 
 Result<Peer*> Endpoint::Connect(const std::string& name, const transport::Address& address) {
-  Result<Peer*> found = nullptr;
-  home().Run([&] {
-    Result<PeerLink*> peer = impl_->core->PeerNamed(name);
-    if (!peer.ok()) {
-      found = peer.status();
-      return;
-    }
-    peer.value()->SetAddress(address);
-    found = static_cast<Peer*>(peer.value());
-  });
-  return found;
+  return PeerOf(*impl_->core, name, &address);
 }
 
-Result<Peer*> Endpoint::Expect(const std::string& name) {
-  Result<Peer*> found = nullptr;
-  home().Run([&] {
-    Result<PeerLink*> peer = impl_->core->PeerNamed(name);
-    found = peer.ok() ? Result<Peer*>(static_cast<Peer*>(peer.value())) : Result<Peer*>(peer.status());
-  });
-  return found;
-}
+Result<Peer*> Endpoint::Expect(const std::string& name) { return PeerOf(*impl_->core, name, nullptr); }
 
 void Endpoint::HandleOffers(uint64_t tag_min, uint64_t tag_max, OnOffer on_offer) {
   home().Run([&] { impl_->core->HandleOffers(tag_min, tag_max, std::move(on_offer)); });

@@ -13,12 +13,7 @@ void Verbs::Send(Lane* lane, wire::P2pVerb verb, uint64_t call, uint32_t aux, st
                  ConstBytes behind) {
   pipe::Pipe* pipe = lane->pipe();
   if (pipe == nullptr) return;
-  pipe::Message message;
-  message.method = static_cast<uint16_t>(verb);
-  message.call = call;
-  message.aux = aux;
-  message.head = Encode(verb, numbers, behind, {});
-  message.express = true;
+  pipe::Message message = Payload(verb, call, aux, numbers, behind, {}, /*express=*/true);
   if (!pipe->HasRoom(message.head.size)) {
     pipe->Close(Status::Overloaded(std::string(wire::P2pVerbName(verb)) +
                                    ": the peer does not take messages as fast as they come")

@@ -118,9 +118,8 @@ Status Handshake::CutOff(const Status& why) const {
 Status Handshake::OnGreeting(const wire::GreetingPrefix& prefix, ConstBytes greeting, std::string* out) {
   using Kind = wire::GreetingKind;
   if (prefix.kind == Kind::kRefusal) {
-    Result<wire::Refusal> refusal = wire::DecodeRefusal(greeting.From(wire::kGreetingPrefixBytes));
-    if (!refusal.ok()) return refusal.status();
-    return Status(refusal.value().code, "the peer turned us away: " + refusal.value().why)
+    const wire::Refusal refusal = FUSEWIRE_TRY(wire::DecodeRefusal(greeting.From(wire::kGreetingPrefixBytes)));
+    return Status(refusal.code, "the peer turned us away: " + refusal.why)
         .Next("make the settings of both tasks agree");
   }
   if (state_ == State::kWantHello && prefix.kind == Kind::kHello) return OnHello(greeting, out);
@@ -156,11 +155,10 @@ Status Handshake::CheckPeer(const wire::Hello& peer) {
 
 Status Handshake::OnHello(ConstBytes greeting, std::string* out) {
   FUSEWIRE_CHECK(role_ == Role::kAcceptor);
-  Result<wire::Hello> hello = wire::DecodeHello(greeting.From(wire::kGreetingPrefixBytes));
-  if (!hello.ok()) return hello.status();
-  const bool is_for_other = leaves_others_ && hello.value().service != own_.service;
-  if (!is_for_other) FUSEWIRE_TRY(CheckPeer(hello.value()));
-  peer_ = std::move(hello).value();
+  wire::Hello hello = FUSEWIRE_TRY(wire::DecodeHello(greeting.From(wire::kGreetingPrefixBytes)));
+  const bool is_for_other = leaves_others_ && hello.service != own_.service;
+  if (!is_for_other) FUSEWIRE_TRY(CheckPeer(hello));
+  peer_ = std::move(hello);
   greetings_ = greeting.ToString();
   if (is_for_other) {
     state_ = State::kOther;
@@ -177,8 +175,7 @@ Status Handshake::OnHello(ConstBytes greeting, std::string* out) {
 Status Handshake::OnChallenge(ConstBytes greeting, std::string* out) {
   FUSEWIRE_CHECK(role_ == Role::kDialer);
   FUSEWIRE_CHECK(!greetings_.empty());  // it comes in answer to our hello
-  Result<wire::Nonce> challenge = wire::DecodeChallenge(greeting.From(wire::kGreetingPrefixBytes));
-  if (!challenge.ok()) return challenge.status();
+  FUSEWIRE_TRY(wire::DecodeChallenge(greeting.From(wire::kGreetingPrefixBytes)));
   greetings_ += greeting.ToString();
   const std::string proof = wire::EncodeProof(ProofOf("dialer"));
   greetings_ += proof;
@@ -190,9 +187,8 @@ Status Handshake::OnChallenge(ConstBytes greeting, std::string* out) {
 Status Handshake::OnProof(ConstBytes greeting, std::string* out) {
   FUSEWIRE_CHECK(role_ == Role::kAcceptor);
   FUSEWIRE_CHECK(!options_.secret.empty());
-  Result<wire::Proof> proof = wire::DecodeProof(greeting.From(wire::kGreetingPrefixBytes));
-  if (!proof.ok()) return proof.status();
-  if (!wire::SameProof(proof.value(), ProofOf("dialer"))) return OtherSecret();
+  const wire::Proof proof = FUSEWIRE_TRY(wire::DecodeProof(greeting.From(wire::kGreetingPrefixBytes)));
+  if (!wire::SameProof(proof, ProofOf("dialer"))) return OtherSecret();
   greetings_ += greeting.ToString();
   return Welcome(out);
 }
@@ -219,15 +215,14 @@ Status Handshake::Welcome(std::string* out) {
 Status Handshake::OnWelcome(ConstBytes greeting) {
   FUSEWIRE_CHECK(role_ == Role::kDialer);
   FUSEWIRE_CHECK(!greetings_.empty());  // it comes in answer to our hello
-  Result<wire::Welcome> welcome = wire::DecodeWelcome(greeting.From(wire::kGreetingPrefixBytes));
-  if (!welcome.ok()) return welcome.status();
-  FUSEWIRE_TRY(CheckPeer(welcome.value().hello));
+  const wire::Welcome welcome = FUSEWIRE_TRY(wire::DecodeWelcome(greeting.From(wire::kGreetingPrefixBytes)));
+  FUSEWIRE_TRY(CheckPeer(welcome.hello));
   if (state_ == State::kWantChallenge) return Status::Corrupt("a welcome before we have proved anything");
   if (!options_.secret.empty()) {
     greetings_ += greeting.Sub(0, greeting.size - sizeof(wire::Proof)).ToString();
-    if (!wire::SameProof(welcome.value().proof, ProofOf("acceptor"))) return OtherSecret();
+    if (!wire::SameProof(welcome.proof, ProofOf("acceptor"))) return OtherSecret();
   }
-  peer_ = welcome.value().hello;
+  peer_ = welcome.hello;
   state_ = State::kDone;
   return Status::Ok();
 }

@@ -56,9 +56,7 @@ void Loop::SetSleeping(bool sleeping) {
 Result<Doorbell*> Loop::OpenDoorbell(Home& home) {
   FUSEWIRE_AT_HOME(home);
   if (doorbell_ == nullptr) {
-    Result<std::unique_ptr<Doorbell>> made = Doorbell::Make(home);
-    if (!made.ok()) return made.status();
-    doorbell_ = std::move(made).value();
+    doorbell_ = FUSEWIRE_TRY(Doorbell::Make(home));
     doorbell_event_.store(doorbell_->files().event, std::memory_order_seq_cst);
   }
   return doorbell_.get();

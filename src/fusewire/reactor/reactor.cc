@@ -175,10 +175,9 @@ Result<std::unique_ptr<Pool>> Pool::Start(const PoolOptions& options) {
     one.busy_poll = options.busy_poll;
     one.spin_ns_max = options.spin_ns_max;
     if (pin) one.cpu = cpus[cpus.size() - 1 - static_cast<size_t>(i)];
-    Result<std::unique_ptr<Reactor>> reactor = Reactor::Start(one);
-    if (!reactor.ok()) return reactor.status();
-    pool->reactors_.push_back(reactor.value().get());
-    pool->owned_.push_back(std::move(reactor).value());
+    std::unique_ptr<Reactor> reactor = FUSEWIRE_TRY(Reactor::Start(one));
+    pool->reactors_.push_back(reactor.get());
+    pool->owned_.push_back(std::move(reactor));
   }
   return pool;
 }

@@ -46,10 +46,7 @@ class PatientCaller {
     AskHome(reactor_, [this] { return reactor_.Watch(bell_.fd(), EPOLLIN, &bell_).ok(); });
   }
   ~PatientCaller() {
-    AskHome(reactor_, [this] {
-      reactor_.Unwatch(bell_.fd(), &bell_);
-      return true;
-    });
+    AskHome(reactor_, [this] { reactor_.Unwatch(bell_.fd(), &bell_); });
   }
 
   // How often it had what it waited for; 0 if it once did not.
@@ -106,7 +103,6 @@ class Caller final : private DoorbellHandler {
       Reactor::Disarm(&timer_);
       reactor_.Unwatch(bell_.fd(), &bell_);
       reactor_.OpenDoorbell().value()->Unhang(bit_, this);
-      return true;
     });
   }
 

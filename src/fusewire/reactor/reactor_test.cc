@@ -133,10 +133,7 @@ TEST(Reactor, ReportsReadyDescriptors) {
     bell.Ring();
     ASSERT_TRUE(Eventually([&] { return bell.rung == i; }));
   }
-  AskHome(*reactor, [&] {
-    reactor->Unwatch(bell.fd(), &bell);
-    return true;
-  });
+  AskHome(*reactor, [&] { reactor->Unwatch(bell.fd(), &bell); });
   EXPECT_EQ(reactor->Snapshot().watched, 0u);
   bell.Ring();
   AskHome(*reactor, [] { return true; });
@@ -175,7 +172,6 @@ TEST(Reactor, WhatWasUnwatchedInTheSameBatchIsNotHeard) {
         bells.back()->Ring();
         EXPECT_TRUE(reactor->Watch(bells.back()->fd(), EPOLLIN, bells.back().get()).ok());
       }
-      return true;
     });
     EXPECT_TRUE(Eventually([&] { return AskHome(*reactor, [&] { return heard > 0; }); }));
     EXPECT_EQ(AskHome(*reactor, [&] { return heard; }), 1);
@@ -183,7 +179,6 @@ TEST(Reactor, WhatWasUnwatchedInTheSameBatchIsNotHeard) {
       for (auto& bell : bells) {
         if (bell != nullptr) reactor->Unwatch(bell->fd(), bell.get());
       }
-      return true;
     });
   }
 }
@@ -214,14 +209,12 @@ TEST(Reactor, AReusedDescriptorDoesNotHearItsPredecessorsEvents) {
         bells[i]->Ring();
         EXPECT_TRUE(reactor->Watch(bells[i]->fd(), EPOLLIN, bells[i].get()).ok());
       }
-      return true;
     });
     ASSERT_TRUE(Eventually([&] { return AskHome(*reactor, [&] { return taken >= 0; }); }));
     AskHome(*reactor, [&] {
       EXPECT_EQ(witness.events, 0);
       reactor->Unwatch(bells[taken]->fd(), &witness);
       reactor->Unwatch(bells[1 - taken]->fd(), bells[1 - taken].get());
-      return true;
     });
   }
 }
@@ -267,10 +260,7 @@ TEST(Reactor, MailWithoutEndDoesNotHoldUpInputAndTimers) {
     bell.Ring();
     EXPECT_TRUE(Eventually([&] { return fired && bell.rung > 0; }));
   }
-  AskHome(*reactor, [&] {
-    reactor->Unwatch(bell.fd(), &bell);
-    return true;
-  });
+  AskHome(*reactor, [&] { reactor->Unwatch(bell.fd(), &bell); });
 }
 
 TEST(Reactor, MailWithoutEndDoesNotHoldACallerCaptive) {
@@ -318,7 +308,6 @@ TEST(Reactor, ABusyDescriptorDoesNotHoldUpTheOthers) {
   AskHome(*reactor, [&] {
     reactor->ForgetHot(&talkative);
     reactor->Unwatch(bell.fd(), &bell);
-    return true;
   });
 }
 
@@ -339,7 +328,6 @@ TEST(Reactor, FlushesOnceATurnUntilAllIsSent) {
   AskHome(*reactor, [&] {
     sender.left = 5;
     for (int i = 0; i < 3; ++i) reactor->FlushLater(&sender);
-    return true;
   });
   EXPECT_TRUE(Eventually([&] { return sender.left == 0; }));
   // The same when a caller does it on the spot and goes away.
@@ -365,7 +353,6 @@ TEST(Reactor, AResidentGoesWithItsHome) {
     EXPECT_EQ(reactor->resident(&gone_at_home), nullptr);
     reactor->Keep(&gone_at_home, std::make_unique<Guest>(reactor.get(), &gone_at_home));
     EXPECT_NE(reactor->resident(&gone_at_home), nullptr);
-    return true;
   });
   EXPECT_FALSE(gone_at_home);
   reactor.reset();
@@ -379,10 +366,7 @@ TEST(Reactor, FiresTimersArmedByAnyThread) {
   std::atomic<int64_t> fired_ns{0};
   Timer far([] {});
   Timer timer([&] { fired_ns = Clock::Real()->NowNs(); });
-  AskHome(*reactor, [&] {
-    reactor->Arm(&far, 3600 * kSecondNs);
-    return true;
-  });
+  AskHome(*reactor, [&] { reactor->Arm(&far, 3600 * kSecondNs); });
   for (int i = 0; i < 20; ++i) {
     fired_ns = 0;
     int64_t due_ns = 0;
@@ -394,10 +378,7 @@ TEST(Reactor, FiresTimersArmedByAnyThread) {
     if (i % 2 == 0) {
       EXPECT_TRUE(Eventually([&] { return reactor->TryRunHere(arm); }));
     } else {
-      AskHome(*reactor, [&] {
-        arm();
-        return true;
-      });
+      AskHome(*reactor, [&] { arm(); });
     }
     ASSERT_TRUE(Eventually([&] { return fired_ns > 0; }));
     EXPECT_GE(fired_ns, due_ns);

@@ -87,7 +87,6 @@ TEST(ReactorWait, InsideAnotherLoopNothingRunsOnTheSpot) {
     SignalMail mail;
     EXPECT_TRUE(there->PostAndWait(&mail, &mail.waiter, DeadlineNs()));
     EXPECT_NE(mail.thread, std::this_thread::get_id());
-    return true;
   });
 }
 
@@ -150,10 +149,7 @@ TEST(ReactorWait, ADriverServesTimersAndInput) {
   };
   EXPECT_TRUE(Eventually([&] { return reactor->TryRunHere(task); }));
   EXPECT_TRUE(reactor->Wait(waiter.get(), DeadlineNs()));
-  AskHome(*reactor, [&] {
-    reactor->Unwatch(bell.fd(), &bell);
-    return true;
-  });
+  AskHome(*reactor, [&] { reactor->Unwatch(bell.fd(), &bell); });
 }
 
 // A wait that had to end outside of the loop goes on inside of it.
@@ -179,10 +175,7 @@ TEST(ReactorWait, ACallerThatSleptOutsideReadsInputWhenItDrives) {
   });
   EXPECT_TRUE(reactor->Wait(waiter.get(), DeadlineNs()));
   peer.join();
-  AskHome(*reactor, [&] {
-    reactor->Unwatch(bell.fd(), &bell);
-    return true;
-  });
+  AskHome(*reactor, [&] { reactor->Unwatch(bell.fd(), &bell); });
 }
 
 // A caller has taken the loop from the thread and has left, and then an event comes: the thread gets it, with or
@@ -210,10 +203,7 @@ TEST(ReactorWait, MailForAnIdleLoopIsServedAtOnce) {
       ASSERT_TRUE(Eventually([&] { return reactor->TryRunHere(arm); }));
       ASSERT_TRUE(Eventually([&] { return fired.load(); }));
     }
-    AskHome(*reactor, [&] {
-      reactor->Unwatch(bell.fd(), &bell);
-      return true;
-    });
+    AskHome(*reactor, [&] { reactor->Unwatch(bell.fd(), &bell); });
   }
 }
 
@@ -243,10 +233,7 @@ TEST(ReactorWait, WhatComesAfterManyQuickCallsIsServedSoon) {
     ASSERT_TRUE(Eventually([&] { return reactor->TryRunHere(arm); }));
     ASSERT_TRUE(Eventually([&] { return served == 2 * round; }));
   }
-  AskHome(*reactor, [&] {
-    reactor->Unwatch(bell.fd(), &bell);
-    return true;
-  });
+  AskHome(*reactor, [&] { reactor->Unwatch(bell.fd(), &bell); });
 }
 
 // The answer and more input come in one turn: the caller takes its answer and leaves the rest behind.
@@ -264,10 +251,7 @@ TEST(ReactorWait, WhatIsLeftBehindIsServedByTheThread) {
     EXPECT_TRUE(reactor->Wait(&waiter, DeadlineNs()));
     ASSERT_TRUE(Eventually([&] { return bell.rung == round; }));
   }
-  AskHome(*reactor, [&] {
-    reactor->Unwatch(bell.fd(), &bell);
-    return true;
-  });
+  AskHome(*reactor, [&] { reactor->Unwatch(bell.fd(), &bell); });
 }
 
 TEST(ReactorWait, ManyMayWaitAtOnce) {
@@ -324,10 +308,7 @@ TEST(ReactorWait, ACallerThatMadeWayGetsItsSignal) {
     EXPECT_TRUE(DriveOnce(*reactor));
     bell.Ring();
     patient.join();
-    AskHome(*reactor, [&] {
-      reactor->Unwatch(bell.fd(), &bell);
-      return true;
-    });
+    AskHome(*reactor, [&] { reactor->Unwatch(bell.fd(), &bell); });
   }
 }
 
@@ -344,10 +325,7 @@ TEST(ReactorWait, BusyPollingGivesTheLoopToACaller) {
     bell.Ring();
     ASSERT_TRUE(Eventually([&] { return bell.rung == round; }));
   }
-  AskHome(*reactor, [&] {
-    reactor->Unwatch(bell.fd(), &bell);
-    return true;
-  });
+  AskHome(*reactor, [&] { reactor->Unwatch(bell.fd(), &bell); });
 }
 
 // ---- the beginning and the end ----

@@ -6,10 +6,13 @@
 // Fails: Listen and Serve say why; afterwards each pipe on its own.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
+#include "fusewire/base/mutex.h"
 #include "fusewire/pipe/options.h"
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/reactor.h"
@@ -30,7 +33,8 @@ class Acceptor {
  public:
   // All references outlive the acceptor. `context` bounds the connections that have not yet said which service they
   // want.
-  Acceptor(pipe::PipeContext& context, reactor::Pool& pool, transport::Transport& transport);
+  Acceptor(pipe::PipeContext& context, reactor::Pool& pool, transport::Transport& transport)
+      : context_(context), pool_(pool), transport_(transport), hands_over_(transport.HandsOver()) {}
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
@@ -58,13 +62,51 @@ class Acceptor {
   void Withdraw(uint16_t service);
 
   // Any thread. How many services have not been withdrawn.
-  size_t services() const;
+  size_t services() const { return served_.load(std::memory_order_relaxed); }
   // Any thread. Of all services.
   AcceptorStats Snapshot() const;
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  // A withdrawn service has no listener: its peers are told that it is not offered any more.
+  struct Service {
+    std::unique_ptr<ServiceListener> service_listener;
+    bool serves = false;
+    std::unique_ptr<transport::Listener> listener;  // only where each service has its own
+  };
+
+  reactor::Reactor& first_home() { return pool_.at(0); }
+  std::unique_ptr<ServiceListener> NewListener(uint16_t service, pipe::PipeContext& of,
+                                               const std::vector<reactor::Reactor*>& homes, NewReceiver new_receiver);
+
+  // ---- at the first home ----
+  Status Open();
+  Status OpenFor(uint16_t service);
+  // At next_; if its port is 0, at the first of ports_ that is free.
+  Result<std::unique_ptr<transport::Listener>> ListenAtNext(uint16_t service);
+  // At any home.
+  void HandOver(pipe::HandedOver handed);
+  void Place(pipe::HandedOver handed);
+  void OnIncoming(uint16_t service, std::unique_ptr<transport::Incoming> incoming);
+  ServiceListener* Front(uint16_t service);
+
+  pipe::PipeContext& context_;
+  reactor::Pool& pool_;
+  transport::Transport& transport_;
+  const bool hands_over_;
+  AcceptorCounts counts_;
+  std::atomic<size_t> served_{0};
+
+  // At the first home.
+  bool listening_ = false;
+  transport::Address next_;  // of the next listener
+  pipe::PortRange ports_;
+  std::unique_ptr<transport::Listener> listener_;  // of all services
+  std::unique_ptr<ServiceListener> lobby_;         // reads the hello of what may be for any service; null until Listen
+  std::map<uint16_t, Service> services_;
+  bool leaving_ = false;
+
+  mutable Mutex mutex_;
+  std::map<uint16_t, transport::Address> addresses_ FUSEWIRE_GUARDED_BY(mutex_);  // kNoService: of the first listener
 };
 
 }  // namespace fusewire::task

@@ -28,13 +28,11 @@ struct Task::Impl {
 
 Result<std::unique_ptr<Task>> Task::Start(TaskOptions options) {
   FUSEWIRE_TRY(pipe::CheckOptions(options.pipe));
-  Result<std::unique_ptr<reactor::Pool>> pool = reactor::Pool::Start(options.pool);
-  if (!pool.ok()) return pool.status();
+  std::unique_ptr<reactor::Pool> pool = FUSEWIRE_TRY(reactor::Pool::Start(options.pool));
   const bool shares =
       options.wire == TransportChoice::kShm || (options.wire == TransportChoice::kAuto && !options.tcp.resolve);
-  auto transport = MakeTransport(options.wire, std::move(options.tcp), std::move(options.protection));
-  if (!transport.ok()) return transport.status();
-  auto task = Make(std::move(options.pipe), std::move(pool).value(), std::move(transport).value());
+  auto transport = FUSEWIRE_TRY(MakeTransport(options.wire, std::move(options.tcp), std::move(options.protection)));
+  auto task = Make(std::move(options.pipe), std::move(pool), std::move(transport));
   task->impl_->may_share = shares;
   return task;
 }

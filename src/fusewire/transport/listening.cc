@@ -7,9 +7,9 @@
 #include <netinet/in.h>
 
 #include <cstdint>
-#include <cstdlib>
 
 #include "fusewire/base/bytes.h"
+#include "fusewire/base/parse.h"
 
 namespace fusewire::transport {
 namespace {
@@ -58,7 +58,7 @@ constexpr size_t kShownMax = 16;  // addresses in an error
 
 struct Number {
   const uint8_t* bytes;
-  int bits;
+  unsigned bits;
 };
 
 Number BitsOf(const SocketAddress& address) {
@@ -68,8 +68,8 @@ Number BitsOf(const SocketAddress& address) {
   return {reinterpret_cast<const uint8_t*>(&reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_addr), 32};
 }
 
-bool AgreeInFirst(int bits, const uint8_t* one, const uint8_t* other) {
-  for (int i = 0; i < bits; ++i) {
+bool AgreeInFirst(unsigned bits, const uint8_t* one, const uint8_t* other) {
+  for (unsigned i = 0; i < bits; ++i) {
     const int mask = 0x80 >> (i % 8);
     if ((one[i / 8] & mask) != (other[i / 8] & mask)) return false;
   }
@@ -192,15 +192,14 @@ Result<std::string> AddressInNetwork(const std::string& network, const std::vect
   const size_t slash = network.find('/');
   const std::string length = slash == std::string::npos ? "" : network.substr(slash + 1);
   SocketAddress base;
-  const bool is_number =
-      !length.empty() && length.size() <= 3 && length.find_first_not_of("0123456789") == std::string::npos;
-  if (!is_number || !ParseNumeric(network.substr(0, slash), 0, &base) ||
-      std::atoi(length.c_str()) > BitsOf(base).bits) {
+  unsigned bits = 0;
+  if (length.size() > 3 || !ParseNumber(length, &bits) || !ParseNumeric(network.substr(0, slash), 0, &base) ||
+      bits > BitsOf(base).bits) {
     return NotAsSaid("\"" + network + "\" is not a network").Next("write it like 10.0.0.0/8 or fd00::/8");
   }
   for (const OwnAddress& one : own) {
     if (one.address.storage.ss_family != base.storage.ss_family || IsLinkLocal(one.address)) continue;
-    if (AgreeInFirst(std::atoi(length.c_str()), BitsOf(base).bytes, BitsOf(one.address).bytes)) return one.number;
+    if (AgreeInFirst(bits, BitsOf(base).bytes, BitsOf(one.address).bytes)) return one.number;
   }
   return NotAsSaid("no address of this machine is in " + network + "; it has " + WordsOf(own))
       .Next("name a network, an interface or an address that it has");

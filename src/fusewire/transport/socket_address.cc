@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "fusewire/base/bytes.h"
+#include "fusewire/base/parse.h"
 #include "fusewire/transport/address.h"
 
 namespace fusewire::transport {
@@ -108,11 +108,9 @@ Result<Address> Address::Parse(const std::string& text) {
   }
   if (std::any_of(address.host.begin(), address.host.end(), IsOfNoHost))
     return Malformed(text, "a host has no spaces, slashes, brackets or control characters");
-  std::string digits = text.substr(colon + 1);
-  if (digits.empty() || digits.size() > 5 || digits.find_first_not_of("0123456789") != std::string::npos) {
-    return Malformed(text, "the port is not a number");
-  }
-  int port = std::atoi(digits.c_str());
+  const std::string digits = text.substr(colon + 1);
+  unsigned port = 0;
+  if (digits.size() > 5 || !ParseNumber(digits, &port)) return Malformed(text, "the port is not a number");
   if (port > 65535) return Malformed(text, "the port is over 65535");
   address.port = static_cast<uint16_t>(port);
   return address;

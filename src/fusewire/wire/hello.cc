@@ -64,6 +64,15 @@ void TakeArray(Reader* reader, Array* out) {
   std::memcpy(out->data(), taken.data, taken.size);
 }
 
+template <class Array>
+Result<Array> DecodeArray(ConstBytes body, const char* what) {
+  Reader reader(body);
+  Array array{};
+  TakeArray(&reader, &array);
+  FUSEWIRE_TRY(CheckEnd(reader, what));
+  return array;
+}
+
 // The common part of hello and welcome.
 Status ReadHello(Reader* reader, const char* what, Hello* hello) {
   hello->features = reader->Number<uint64_t>();
@@ -271,21 +280,9 @@ Result<Welcome> DecodeWelcome(ConstBytes body) {
   return welcome;
 }
 
-Result<Proof> DecodeProof(ConstBytes body) {
-  Reader reader(body);
-  Proof proof{};
-  TakeArray(&reader, &proof);
-  FUSEWIRE_TRY(CheckEnd(reader, "proof"));
-  return proof;
-}
+Result<Proof> DecodeProof(ConstBytes body) { return DecodeArray<Proof>(body, "proof"); }
 
-Result<Nonce> DecodeChallenge(ConstBytes body) {
-  Reader reader(body);
-  Nonce nonce{};
-  TakeArray(&reader, &nonce);
-  FUSEWIRE_TRY(CheckEnd(reader, "challenge"));
-  return nonce;
-}
+Result<Nonce> DecodeChallenge(ConstBytes body) { return DecodeArray<Nonce>(body, "challenge"); }
 
 Result<Refusal> DecodeRefusal(ConstBytes body) {
   Reader reader(body);

@@ -31,6 +31,7 @@ std::string AlgorithmName(Algorithm algorithm);
 
 // The algorithms of a collective.
 std::vector<Algorithm> AlgorithmsOf(CollectiveKind kind);
+bool IsAlgorithmOf(CollectiveKind kind, Algorithm algorithm);
 // Whether each element is reduced in the order of ranks: then the bits are the same for every size, and the same as the
 // arena's. True for collectives that only move bytes.
 bool IsReproducible(CollectiveKind kind, Algorithm algorithm);

@@ -101,9 +101,8 @@ Status ArenaMoves::GatherTo(const ArenaCall& call, const std::vector<size_t>& by
   const size_t largest = *std::max_element(bytes.begin(), bytes.end());
   const LoanTurn turn(loans_);
   if (root == kNoRoot) {
-    const Result<Way> way = loans_->Begin(call, CollectiveKind::kAllGather, SumOf(bytes), largest, deadline_ns);
-    if (!way.ok()) return way.status();
-    if (way.value() == Way::kLoans) {
+    const Way way = FUSEWIRE_TRY(loans_->Begin(call, CollectiveKind::kAllGather, SumOf(bytes), largest, deadline_ns));
+    if (way == Way::kLoans) {
       LoanPlaces places;
       const uint8_t *const own = StartOf(from), *const all = StartOf(to);
       // In place, it is at its own place already.
@@ -178,26 +177,23 @@ Status ArenaMoves::AllToAll(const ArenaCall& call, const std::vector<size_t>& se
   PieceCursor read(from);
   if (LargestOf(send_bytes, me) <= small_max) CopyPartsIn(parts, 0, stage, &read);
   FUSEWIRE_TRY(meeting_->Meet(call, deadline_ns));
-  const Result<size_t> largest = CompareTables(call);
-  if (!largest.ok()) return largest.status();
+  const size_t largest = FUSEWIRE_TRY(CompareTables(call));
   PieceCursor read_own(from), write(to);
   const bool stream = to.bytes() >= kStreamBytesMin;
-  if (largest.value() <= small_max) {
+  if (largest <= small_max) {
     CopyAcross(&read_own, parts.send_at[me], &write, parts.receive_at[me], send_bytes[me], stream);
     CopyPartsOut(parts, 0, stage, &write, stream);
     return Status::Ok();
   }
   const LoanTurn turn(loans_);
   // What the sizes of all parts together are, this rank knows only of its own.
-  const Result<Way> way =
-      loans_->Begin(call, CollectiveKind::kAllToAll, largest.value() * n, largest.value(), deadline_ns);
-  if (!way.ok()) return way.status();
+  const Way way = FUSEWIRE_TRY(loans_->Begin(call, CollectiveKind::kAllToAll, largest * n, largest, deadline_ns));
   LoanPlaces places;
-  if (way.value() == Way::kLoans && loans_->AllLend(stage, &places)) {
+  if (way == Way::kLoans && loans_->AllLend(stage, &places)) {
     CopyAcross(&read_own, parts.send_at[me], &write, parts.receive_at[me], send_bytes[me], stream);
     return ReadParts(call, places, OffsetsAt(stage), receive_bytes, to, deadline_ns);
   }
-  return Exchange(call, parts, largest.value(), from, to, deadline_ns);
+  return Exchange(call, parts, largest, from, to, deadline_ns);
 }
 
 // Every rank reads all sizes, so that all ranks come to the same result: the largest size, or an error that names two

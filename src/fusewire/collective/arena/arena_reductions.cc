@@ -44,10 +44,9 @@ Status ArenaReductions::ReduceAll(const ArenaCall& call, const Reduction& reduct
   if (root != kNoRoot || user) return ReduceSlices(call, reducer, root, from, to, deadline_ns);
   const LoanTurn turn(loans_);
   const size_t bytes = from.bytes();
-  const Result<Way> way =
-      loans_->Begin(call, CollectiveKind::kAllReduce, bytes, bytes / static_cast<size_t>(ranks_), deadline_ns);
-  if (!way.ok()) return way.status();
-  if (way.value() == Way::kLoans) {
+  const Way way = FUSEWIRE_TRY(
+      loans_->Begin(call, CollectiveKind::kAllReduce, bytes, bytes / static_cast<size_t>(ranks_), deadline_ns));
+  if (way == Way::kLoans) {
     LoanPlaces places;
     const uint8_t *const a = StartOf(from), *const b = StartOf(to);
     loans_->Offer(from, to, a == b || Apart(a, bytes, b, bytes));
@@ -233,9 +232,9 @@ Status ArenaReductions::ReduceScatter(const CollectiveSpec& spec, const Pieces& 
   const ArenaCall call = ArenaCall::Of(CollectiveKind::kReduceScatter, spec.reduction, kNoRoot, PartsOf(bytes));
   const LoanTurn turn(loans_);
   if (!user) {
-    const Result<Way> way = loans_->Begin(call, CollectiveKind::kReduceScatter, SumOf(bytes), largest, deadline_ns);
-    if (!way.ok()) return way.status();
-    if (way.value() == Way::kLoans) {
+    const Way way =
+        FUSEWIRE_TRY(loans_->Begin(call, CollectiveKind::kReduceScatter, SumOf(bytes), largest, deadline_ns));
+    if (way == Way::kLoans) {
       LoanPlaces places;
       // Others read all but this rank's own part.
       const uint8_t *const a = StartOf(from), *const b = StartOf(to);

@@ -439,15 +439,15 @@ Result<std::unique_ptr<Arena>> ArenaLane::MeetInArena(const std::string& name, t
                                                       int memory, int64_t deadline_ns, reactor::CancelToken* cancel) {
   const int ranks = core_->ranks(), rank = core_->rank();
   const int64_t end_ns = std::min(deadline_ns, AddNs(Clock::Real()->NowNs(), kGatherNs));
-  Result<transport::Gathered> gathered = gathering != nullptr ? gathering->Hand(memory, ranks, end_ns, cancel)
-                                                              : transport::ComeTo(name, rank, ranks, end_ns, cancel);
-  if (!gathered.ok()) return gathered.status();
+  transport::Gathered gathered =
+      FUSEWIRE_TRY(gathering != nullptr ? gathering->Hand(memory, ranks, end_ns, cancel)
+                                        : transport::ComeTo(name, rank, ranks, end_ns, cancel));
   ArenaSeat seat;
-  seat.memory = gathered.value().file.get();
+  seat.memory = gathered.file.get();
   seat.rank = rank;
   seat.ranks = ranks;
   seat.waits = &recorder_;
-  for (transport::Fd& life : gathered.value().lives) {
+  for (transport::Fd& life : gathered.lives) {
     seat.processes.push_back(life.valid() ? transport::ProcessOf(life.get()) : 0);
     seat.lives.push_back(life.Release());
   }

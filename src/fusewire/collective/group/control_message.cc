@@ -61,9 +61,7 @@ Result<ControlMessage> DecodeControl(ConstBytes in) {
     return Status::Corrupt("a control message of " + std::to_string(in.size) + " bytes is malformed: version " +
                            std::to_string(version) + ", verb " + std::to_string(verb));
   message.verb = static_cast<ControlVerb>(verb);
-  Result<Fingerprint> decoded = DecodeFingerprint(print);
-  if (!decoded.ok()) return decoded.status();
-  message.print = decoded.value();
+  message.print = FUSEWIRE_TRY(DecodeFingerprint(print));
   if (code != 0) {
     message.status = Status(static_cast<Code>(code), cause.ToString());
     if (!peer.empty()) message.status = message.status.Peer(peer.ToString());

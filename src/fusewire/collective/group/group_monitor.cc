@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fusewire/base/check.h"
+#include "fusewire/base/metrics.h"
 #include "fusewire/observe/watch.h"
 
 namespace fusewire::collective {
@@ -18,23 +19,20 @@ constexpr size_t kLateMax = 8;
 // A cache line of its own: its writer is the only one that takes it. The counts stay when the place is free again.
 struct alignas(64) TallyPlace {
   std::atomic<bool> is_taken{false};
-  std::atomic<uint64_t> operations{0}, bytes{0};
+  Counter operations, bytes;
 };
 
 namespace {
 
 std::array<TallyPlace, kTallies> places;
+SharedCounter other_operations, other_bytes;
 
+// Null: all are taken.
 TallyPlace* TakePlace() {
-  for (size_t i = 0; i + 1 < kTallies; ++i) {
-    if (!places[i].is_taken.exchange(true, std::memory_order_acquire)) return &places[i];
+  for (TallyPlace& place : places) {
+    if (!place.is_taken.exchange(true, std::memory_order_acquire)) return &place;
   }
-  return &places.back();
-}
-
-// A load and a store, as Counter of base/metrics.h.
-void AddAlone(std::atomic<uint64_t>* number, uint64_t amount) {
-  number->store(number->load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+  return nullptr;
 }
 
 constexpr size_t kTagsKeptMax = 1024;
@@ -98,35 +96,36 @@ std::vector<observe::Number> ReadNumbers(const TallySum& before) {
 
 Tally::Tally() : place_(TakePlace()) {}
 
-Tally::~Tally() { place_->is_taken.store(false, std::memory_order_release); }
+Tally::~Tally() {
+  if (place_ != nullptr) place_->is_taken.store(false, std::memory_order_release);
+}
 
 void Tally::Add(uint64_t bytes) {
-  if (place_ != &places.back()) {
-    AddAlone(&place_->operations, 1);
-    AddAlone(&place_->bytes, bytes);
-    return;
+  if (place_ != nullptr) {
+    place_->operations.Add();
+    place_->bytes.Add(bytes);
+  } else {
+    other_operations.Add();
+    other_bytes.Add(bytes);
   }
-  place_->operations.fetch_add(1, std::memory_order_relaxed);
-  place_->bytes.fetch_add(bytes, std::memory_order_relaxed);
 }
 
 TallySum TallyOfAll() {
-  TallySum sum;
+  TallySum sum{other_operations.Read(), other_bytes.Read()};
   for (const TallyPlace& place : places) {
-    sum.operations += place.operations.load(std::memory_order_relaxed);
-    sum.bytes += place.bytes.load(std::memory_order_relaxed);
+    sum.operations += place.operations.Read();
+    sum.bytes += place.bytes.Read();
   }
   return sum;
 }
 
 Status StartWatch(const std::string& place, const std::string& runtime, const std::string& secret, bool* is_on) {
   *is_on = false;
-  const Result<observe::Place> where = observe::ReadPlace(place, secret);
-  if (!where.ok()) return where.status();
-  if (where.value().is_off) return Status::Ok();
+  const observe::Place where = FUSEWIRE_TRY(observe::ReadPlace(place, secret));
+  if (where.is_off) return Status::Ok();
   // A child of fork() has the counts of its parent.
   const Status failed =
-      observe::StartWatch(where.value(), secret, runtime, [before = TallyOfAll()] { return ReadNumbers(before); });
+      observe::StartWatch(where, secret, runtime, [before = TallyOfAll()] { return ReadNumbers(before); });
   *is_on = true;
   return failed.ok() ? failed : failed.Next("set FUSEWIRE_STATUS to another place, or to off");
 }
@@ -245,7 +244,7 @@ void OpRecord::WaitFor(const std::vector<int>& missing, int64_t since_ns) {
   for (Late& late : late_) {
     if (std::find(missing.begin(), end, late.rank) == end) observe::EndOp(&late.op, true);
   }
-  late_.erase(std::remove_if(late_.begin(), late_.end(), [](const Late& late) { return !late.op; }), late_.end());
+  std::erase_if(late_, [](const Late& late) { return !late.op; });
   for (auto rank = missing.begin(); rank != end; ++rank) {
     const auto is_it = [rank](const Late& late) { return late.rank == *rank; };
     if (std::any_of(late_.begin(), late_.end(), is_it)) continue;

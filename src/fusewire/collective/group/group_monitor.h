@@ -35,7 +35,7 @@ struct TallySum {
 TallySum TallyOfAll();
 
 // Counts operations and their bytes in this process, at no cost to them. Home: one thread at a time. Owns: a place in a
-// table of the process. Beyond kTallies at a time, several share the last place, with a locked instruction each.
+// table of the process. Those beyond kTallies at a time share counters, with a locked instruction for each addition.
 constexpr size_t kTallies = 256;
 
 class Tally {
@@ -49,7 +49,7 @@ class Tally {
   void Add(uint64_t bytes);
 
  private:
-  TallyPlace* const place_;
+  TallyPlace* const place_;  // null: it shares
 };
 
 // Any thread. Begins to record, and opens the status port of this process, if it has none: at `place`, in the words of

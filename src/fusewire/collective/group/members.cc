@@ -31,9 +31,9 @@ Status Members::Connect(const std::vector<GroupMember>& members) {
     if (seat == seats_->own()) continue;
     const GroupMember& member = members[static_cast<size_t>(seat)];
     const bool dials = !member.address.host.empty();
-    Result<p2p::Peer*> peer = dials ? endpoint_.Connect(member.name, member.address) : endpoint_.Expect(member.name);
-    if (!peer.ok()) return peer.status();
-    seats_->SetPeer(seat, peer.value());
+    p2p::Peer* peer =
+        FUSEWIRE_TRY(dials ? endpoint_.Connect(member.name, member.address) : endpoint_.Expect(member.name));
+    seats_->SetPeer(seat, peer);
   }
   return Status::Ok();
 }

@@ -70,9 +70,7 @@ Status Runners::Prepare(GroupOperation* operation) {
     operation->runner.reset();
     Request request;
     FUSEWIRE_TRY(Choose(operation, &request));
-    Result<std::unique_ptr<ScheduleRunner>> runner = Find(request, operation);
-    if (!runner.ok()) return runner.status();
-    operation->runner = std::move(runner).value();
+    operation->runner = FUSEWIRE_TRY(Find(request, operation));
     operation->runner->context = operation;
     operation->prepared_epoch = seats_->epoch();
     run.reduction = operation->spec.reduction;

@@ -63,9 +63,8 @@ CompiledSchedule::CompiledSchedule(const Request& request, Schedule schedule)
     : request_(request), schedule_(std::move(schedule)), receives_from_(static_cast<size_t>(request.ranks), false) {}
 
 Result<CompiledSchedule> CompiledSchedule::Make(const Request& request) {
-  Result<Schedule> schedule = Compile(request);
-  if (!schedule.ok()) return schedule.status();
-  CompiledSchedule compiled(request, std::move(schedule).value());
+  Schedule schedule = FUSEWIRE_TRY(Compile(request));
+  CompiledSchedule compiled(request, std::move(schedule));
   compiled.Flatten();
   compiled.FindNeeds();
   compiled.ChainMessages();

@@ -62,9 +62,8 @@ size_t RunMemory::At(const Span& span, size_t from, uint8_t** data) const {
 Result<std::unique_ptr<ScheduleRunner>> ScheduleRunner::Make(const Request& request, size_t element_bytes,
                                                              p2p::Endpoint* endpoint,
                                                              const std::vector<p2p::Peer*>& peers, RunnerOwner* owner) {
-  Result<CompiledSchedule> compiled = CompiledSchedule::Make(request);
-  if (!compiled.ok()) return compiled.status();
-  std::unique_ptr<ScheduleRunner> runner(new ScheduleRunner(std::move(compiled).value(), element_bytes, owner));
+  CompiledSchedule compiled = FUSEWIRE_TRY(CompiledSchedule::Make(request));
+  std::unique_ptr<ScheduleRunner> runner(new ScheduleRunner(std::move(compiled), element_bytes, owner));
   runner->MakeOps(endpoint, peers);
   return runner;
 }
@@ -204,10 +203,9 @@ Status ScheduleRunner::CheckReceived(size_t index, std::optional<Fingerprint>* d
   const Status& status = receive.status();
   const bool came = status.ok() || status.code() == Code::kInvalid;  // kInvalid: it was larger than the receive
   if (status_.ok() && node.opens && came) {
-    Result<Fingerprint> print = DecodeFingerprint(ConstBytes(receive.head));
-    if (!print.ok()) return print.status();
-    if (!(print.value() == run_.print)) {
-      *differs = print.value();
+    const Fingerprint print = FUSEWIRE_TRY(DecodeFingerprint(ConstBytes(receive.head)));
+    if (!(print == run_.print)) {
+      *differs = print;
       return Status::Ok();
     }
   }

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <map>
 #include <string_view>
 
+#include "fusewire/base/parse.h"
 #include "fusewire/collective/schedule/schedule.h"
 
 namespace fusewire::collective {
@@ -115,11 +115,6 @@ double ShareOfLarge(Algorithm algorithm, double n, double size, double segment_b
 // A schedule needs some hundred bytes and time to compile for each segment.
 constexpr size_t kSegmentBytesMin = 1024;
 
-bool ParseNumber(std::string_view word, size_t* number) {
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), *number);
-  return error == std::errc() && end == word.data() + word.size();
-}
-
 std::vector<std::string_view> WordsOf(std::string_view line) {
   std::vector<std::string_view> words;
   while (true) {
@@ -152,8 +147,7 @@ Status ParseRow(const std::vector<std::string_view>& words, TableRow* row) {
   if (kind == kKinds) return Status::Invalid("KIND: there is no collective " + Shortened(words[0]));
   row->kind = static_cast<CollectiveKind>(kind);
   row->algorithm = static_cast<Algorithm>(algorithm);
-  const std::vector<Algorithm> known = AlgorithmsOf(row->kind);
-  if (std::find(known.begin(), known.end(), row->algorithm) == known.end()) {
+  if (!IsAlgorithmOf(row->kind, row->algorithm)) {
     return Status::Invalid("ALGORITHM: " + Shortened(words[0]) + " has no algorithm " + Shortened(words[3]));
   }
   if (!ParseNumber(words[1], &ranks) || ranks < 1 || ranks > kScheduleRanksMax) {
@@ -321,9 +315,8 @@ Choice Choose(CollectiveKind kind, int ranks, size_t bytes, const LinkCost& cost
   }
   if (levels.hosts <= 1) return ChooseFlat(kind, ranks, bytes, levels.hosts == 1 ? places.near : cost, reproducible);
   best = ChooseFlat(kind, ranks, bytes, levels.OfAll(cost), reproducible);
-  const std::vector<Algorithm> known = AlgorithmsOf(kind);
-  const bool has_two = std::find(known.begin(), known.end(), Algorithm::kTwoLevel) != known.end() &&
-                       levels.hosts < levels.ranks && !(reproducible && !IsReproducible(kind, Algorithm::kTwoLevel));
+  const bool has_two = IsAlgorithmOf(kind, Algorithm::kTwoLevel) && levels.hosts < levels.ranks &&
+                       !(reproducible && !IsReproducible(kind, Algorithm::kTwoLevel));
   if (!has_two) return best;
   const Choice two = TwoLevels(kind, levels, bytes, cost, places.near);
   return two.estimate_ns < best.estimate_ns ? two : best;

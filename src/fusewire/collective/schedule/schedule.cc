@@ -28,8 +28,7 @@ Status Check(const Request& request) {
                            std::to_string(request.root) + ", `ranks` " + std::to_string(request.ranks))
         .Next("give a rank and a root from 0 to less than `ranks`");
   }
-  const std::vector<Algorithm> algorithms = AlgorithmsOf(request.kind);
-  if (std::find(algorithms.begin(), algorithms.end(), request.algorithm) == algorithms.end()) {
+  if (!IsAlgorithmOf(request.kind, request.algorithm)) {
     return Status::Invalid(what + ": there is no such schedule").Next("choose one that AlgorithmsOf names");
   }
   const size_t receives = request.kind == CollectiveKind::kAllToAll ? static_cast<size_t>(request.ranks) : 0;
@@ -46,9 +45,8 @@ Status Check(const Request& request) {
                            std::to_string(request.ranks) + " ranks")
         .Next("name the host of each rank, or of none");
   }
-  const bool knows_between = std::find(algorithms.begin(), algorithms.end(), request.between) != algorithms.end();
   if (request.algorithm == Algorithm::kTwoLevel && request.kind != CollectiveKind::kAllGather &&
-      (!knows_between || request.between == Algorithm::kTwoLevel)) {
+      (!IsAlgorithmOf(request.kind, request.between) || request.between == Algorithm::kTwoLevel)) {
     return Status::Invalid(what + ": no schedule by " + AlgorithmName(request.between) + " between hosts")
         .Next("choose another one of AlgorithmsOf");
   }
@@ -93,12 +91,9 @@ void NameByTheLarger(const Request& request, Schedule* schedule) {
       rename(&step.span);
       for (Span& span : step.from) rename(&span);
     }
-    stage.erase(std::remove_if(stage.begin(), stage.end(),
-                               [](const Step& step) {
-                                 return step.what == Step::Do::kCopy && step.from[0].memory == step.span.memory &&
-                                        step.from[0].at == step.span.at;
-                               }),
-                stage.end());
+    std::erase_if(stage, [](const Step& step) {
+      return step.what == Step::Do::kCopy && step.from[0].memory == step.span.memory && step.from[0].at == step.span.at;
+    });
   }
 }
 
@@ -159,6 +154,11 @@ std::vector<Algorithm> AlgorithmsOf(CollectiveKind kind) {
   return {};
 }
 
+bool IsAlgorithmOf(CollectiveKind kind, Algorithm algorithm) {
+  const std::vector<Algorithm> all = AlgorithmsOf(kind);
+  return std::find(all.begin(), all.end(), algorithm) != all.end();
+}
+
 bool IsReproducible(CollectiveKind kind, Algorithm algorithm) {
   switch (kind) {
     case CollectiveKind::kAllReduce: return algorithm == Algorithm::kOneShot || algorithm == Algorithm::kTwoShot;
@@ -174,8 +174,7 @@ Result<Schedule> Compile(const Request& request) {
   Build(&builder);
   Schedule schedule = builder.Take();
   if (request.in_place) NameByTheLarger(request, &schedule);
-  auto empty = [](const Stage& stage) { return stage.empty(); };
-  schedule.stages.erase(std::remove_if(schedule.stages.begin(), schedule.stages.end(), empty), schedule.stages.end());
+  std::erase_if(schedule.stages, [](const Stage& stage) { return stage.empty(); });
   MeasureScratch(&schedule);
   for (const Stage& stage : schedule.stages) {
     for (const Step& step : stage) CheckStep(request, step);

@@ -121,9 +121,8 @@ Result<std::unique_ptr<CollectiveHome>> CollectiveHome::Open(Options options, ta
   // Without a timeout: a member may be busy for hours. A dead one is detected by its pipe.
   endpoint.limits.timeout_ns = kForeverNs;
   endpoint.limits.patience_ns = kForeverNs;
-  Result<std::unique_ptr<p2p::Endpoint>> made = p2p::Endpoint::Open(task, std::move(endpoint));
-  if (!made.ok()) return made.status();
-  return std::unique_ptr<CollectiveHome>(new CollectiveHome(std::move(options), std::move(made).value()));
+  std::unique_ptr<p2p::Endpoint> made = FUSEWIRE_TRY(p2p::Endpoint::Open(task, std::move(endpoint)));
+  return std::unique_ptr<CollectiveHome>(new CollectiveHome(std::move(options), std::move(made)));
 }
 
 CollectiveHome::CollectiveHome(Options options, std::unique_ptr<p2p::Endpoint> endpoint)

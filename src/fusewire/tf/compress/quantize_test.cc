@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Tests: compress/quantize_op.cc
+// Tests: compress/ops.cc
 #include "fusewire/tf/compress/quantize.h"
 
 #include <cmath>

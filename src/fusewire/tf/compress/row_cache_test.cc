@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Tests: compress/row_cache_op.cc
+// Tests: compress/ops.cc
 #include "fusewire/tf/compress/row_cache.h"
 
 #include <memory>

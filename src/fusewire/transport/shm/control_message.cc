@@ -105,12 +105,15 @@ Status SendBell(int socket, const reactor::Doorbell& bell, uint32_t bit) {
 }
 
 UnixAddress SocketName(const std::string& number, uint16_t port) {
-  const std::string name = "fusewire/1/" + number + "/" + std::to_string(port);
+  return AbstractAddress("fusewire/1/" + number + "/" + std::to_string(port));
+}
+
+UnixAddress AbstractAddress(const std::string& name) {
   UnixAddress address;
   address.storage.sun_family = AF_UNIX;
-  // The name begins behind a zero byte: it is none of the file system's, and goes with its socket.
-  CopyBytes(Bytes(address.storage.sun_path + 1, sizeof(address.storage.sun_path) - 1), ConstBytes(name));
-  address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const size_t bytes = std::min(name.size(), sizeof(address.storage.sun_path) - 1);
+  CopyBytes(Bytes(address.storage.sun_path + 1, bytes), ConstBytes(name.data(), bytes));
+  address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + bytes);
   return address;
 }
 

@@ -86,6 +86,8 @@ struct UnixAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 UnixAddress SocketName(const std::string& number, uint16_t port);
+// Under this name, which begins behind a zero byte: it is none of the file system's, and goes with its socket.
+UnixAddress AbstractAddress(const std::string& name);
 constexpr char kEverywhere[] = "*";
 
 // Whether the address is one of this network namespace: loopback, or an interface's own.

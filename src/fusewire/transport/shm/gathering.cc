@@ -6,7 +6,6 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,16 +24,6 @@ namespace {
 
 Status Phase(const Status& why) { return why.Phase("gathering the ranks of a host"); }
 Status FromErrno(const char* call) { return Phase(Status::FromErrno(Code::kUnavailable, call, errno)); }
-
-UnixAddress PlaceOf(const std::string& name) {
-  UnixAddress place;
-  place.storage.sun_family = AF_UNIX;
-  // An abstract name begins with a zero.
-  const size_t bytes = std::min(name.size(), sizeof(place.storage.sun_path) - 1);
-  CopyBytes(Bytes(place.storage.sun_path + 1, bytes), ConstBytes(name.data(), bytes));
-  place.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + bytes);
-  return place;
-}
 
 std::string SecretName() {
   static constexpr char kDigits[] = "0123456789abcdef";
@@ -135,24 +124,19 @@ struct Comer {
 
 Result<Comer> Admit(Fd socket, const PeerProcess& process, uint32_t count, const Patience& patience) {
   Comer comer;
-  Result<Fd> life = LifeLine(process.pid());
-  if (!life.ok()) return life.status();
-  comer.life = std::move(life).value();
+  comer.life = FUSEWIRE_TRY(LifeLine(process.pid()));
   FUSEWIRE_TRY(patience.WaitToRead(socket.get()));
-  Result<Knocked> first = ReceiveKnock(socket.get(), count);
-  if (!first.ok()) return first.status();
+  const Knocked first = FUSEWIRE_TRY(ReceiveKnock(socket.get(), count));
   Knock ours;
   ours.count = count;
   ours.nonce = SystemRandom64();
-  ours.answer = comer.nonce = first.value().knock.nonce;
+  ours.answer = comer.nonce = first.knock.nonce;
   FUSEWIRE_TRY(SendKnock(socket.get(), ours));
   FUSEWIRE_TRY(patience.WaitToRead(socket.get()));
-  Result<Knocked> second = ReceiveKnock(socket.get(), count);
-  if (!second.ok()) return second.status();
-  if (second.value().knock.answer != ours.nonce)
-    return Phase(Status::Corrupt("a rank's second knock does not answer ours"));
-  FUSEWIRE_TRY(process.CheckSender(second.value().sender));
-  comer.number = first.value().knock.number;
+  const Knocked second = FUSEWIRE_TRY(ReceiveKnock(socket.get(), count));
+  if (second.knock.answer != ours.nonce) return Phase(Status::Corrupt("a rank's second knock does not answer ours"));
+  FUSEWIRE_TRY(process.CheckSender(second.sender));
+  comer.number = first.knock.number;
   comer.socket = std::move(socket);
   return comer;
 }
@@ -169,7 +153,7 @@ Result<std::unique_ptr<Gathering>> Gathering::Open() {
   gathering->name_ = SecretName();
   gathering->socket_ = Fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!gathering->socket_.valid()) return FromErrno("socket");
-  const UnixAddress place = PlaceOf(gathering->name_);
+  const UnixAddress place = AbstractAddress(gathering->name_);
   if (bind(gathering->socket_.get(), place.get(), place.length) != 0) return FromErrno("bind");
   if (listen(gathering->socket_.get(), kGatheringMax) != 0) return FromErrno("listen");
   return gathering;
@@ -182,20 +166,17 @@ Result<Gathered> Gathering::Hand(int file, int count, int64_t deadline_ns, react
   const Patience patience(deadline_ns, cancel);
   Gathered all;
   std::vector<Comer> comers(static_cast<size_t>(count));
-  Result<Fd> own = LifeLine(getpid());
-  if (!own.ok()) return own.status();
-  comers[0].life = std::move(own).value();
+  comers[0].life = FUSEWIRE_TRY(LifeLine(getpid()));
   for (int missing = count - 1; missing > 0;) {
     FUSEWIRE_TRY(patience.WaitToRead(socket_.get()));
     Fd socket(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) continue;
     const Result<PeerProcess> process = PeerProcess::Of(socket.get());
     if (!process.ok()) continue;
-    Result<Comer> comer = Admit(std::move(socket), process.value(), static_cast<uint32_t>(count), patience);
-    if (!comer.ok()) return comer.status();
-    Comer& place = comers[comer.value().number];
+    Comer comer = FUSEWIRE_TRY(Admit(std::move(socket), process.value(), static_cast<uint32_t>(count), patience));
+    Comer& place = comers[comer.number];
     if (place.life.valid()) return Phase(Status::Corrupt("two processes came as one rank"));
-    place = std::move(comer).value();
+    place = std::move(comer);
     --missing;
     FUSEWIRE_CHECK(missing >= 0);
   }
@@ -218,7 +199,7 @@ Result<Gathered> ComeTo(const std::string& name, int number, int count, int64_t 
   // The process that told the name need not accept: a connect that waits would have no deadline.
   Fd place(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!place.valid()) return FromErrno("socket");
-  const UnixAddress address = PlaceOf(name);
+  const UnixAddress address = AbstractAddress(name);
   // Rank 0 listens before it tells the name: if it is not met, it is in another network namespace.
   if (connect(place.get(), address.get(), address.length) != 0) return FromErrno("connect");
   const Result<PeerProcess> host = PeerProcess::Of(place.get());
@@ -230,16 +211,15 @@ Result<Gathered> ComeTo(const std::string& name, int number, int count, int64_t 
   ours.nonce = SystemRandom64();
   FUSEWIRE_TRY(SendKnock(place.get(), ours));
   FUSEWIRE_TRY(patience.WaitToRead(place.get()));
-  const Result<Knocked> answer = ReceiveKnock(place.get(), ours.count);
-  if (!answer.ok()) return answer.status();
-  ours.answer = answer.value().knock.nonce;
+  const Knocked answer = FUSEWIRE_TRY(ReceiveKnock(place.get(), ours.count));
+  ours.answer = answer.knock.nonce;
   FUSEWIRE_TRY(SendKnock(place.get(), ours));
   FUSEWIRE_TRY(patience.WaitToRead(place.get()));
-  Result<std::vector<Fd>> files = ReceiveFiles(place.get(), host.value(), ours.nonce, static_cast<size_t>(count) + 1);
-  if (!files.ok()) return files.status();
+  std::vector<Fd> files =
+      FUSEWIRE_TRY(ReceiveFiles(place.get(), host.value(), ours.nonce, static_cast<size_t>(count) + 1));
   Gathered all;
-  all.file = std::move(files.value()[0]);
-  for (size_t i = 1; i < files.value().size(); ++i) all.lives.push_back(std::move(files.value()[i]));
+  all.file = std::move(files[0]);
+  for (size_t i = 1; i < files.size(); ++i) all.lives.push_back(std::move(files[i]));
   all.lives[static_cast<size_t>(number)].Close();
   return all;
 }

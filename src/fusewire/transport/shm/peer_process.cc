@@ -15,13 +15,13 @@
 #include <string>
 
 #include "fusewire/base/log.h"
+#include "fusewire/base/parse.h"
 #include "fusewire/base/random.h"
 #include "fusewire/transport/socket_address.h"
 
 namespace fusewire::transport {
 namespace {
 
-constexpr int kStartField = 22;  // of /proc/PID/stat, see proc(5)
 constexpr char kOneContainer[] =
     "run both tasks in one container, or let the containers share its namespaces (Kubernetes: shareProcessNamespace, "
     "Docker: --pid container:NAME); until then they use TCP";
@@ -79,11 +79,8 @@ Result<Namespaces> NamespacesOf(int folder) {
 Result<uint64_t> StartOf(int folder) {
   ProcText text;
   FUSEWIRE_TRY(text.Read(folder, "stat"));
-  // pid (name) state ppid ...: the name may contain anything.
-  const char* at = std::strrchr(text.get(), ')');
-  for (int field = 2; field < kStartField && at != nullptr; ++field) at = std::strchr(at + 1, ' ');
   uint64_t start = 0;
-  if (at == nullptr || !TakeNumber(&at, &start)) return Unseen("/proc/PID/stat has no start time");
+  if (!ParseStart(text.get(), &start)) return Unseen("/proc/PID/stat has no start time");
   return start;
 }
 
@@ -143,10 +140,9 @@ Result<uint64_t> StartOfOwn(pid_t pid) {
   if (!own.valid()) return UnseenFor("open of /proc/self", errno);
   const Fd folder(open(("/proc/" + std::to_string(pid)).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder.valid()) return UnseenFor("open of /proc/PID", errno);
-  const Result<Namespaces> ours = NamespacesOf(own.get()), theirs = NamespacesOf(folder.get());
-  if (!ours.ok()) return ours.status();
-  if (!theirs.ok()) return theirs.status();
-  const bool same_users = ours.value().user == theirs.value().user, same_pids = ours.value().pid == theirs.value().pid;
+  const Namespaces ours = FUSEWIRE_TRY(NamespacesOf(own.get()));
+  const Namespaces theirs = FUSEWIRE_TRY(NamespacesOf(folder.get()));
+  const bool same_users = ours.user == theirs.user, same_pids = ours.pid == theirs.pid;
   if (same_users && same_pids) return StartOf(folder.get());
   return Status::Refused(std::string("the process at the other end is in another ") + (same_users ? "pid" : "user") +
                          " namespace, and so in another container")
@@ -180,11 +176,9 @@ Result<PeerProcess> PeerProcess::Of(int socket) {
     return Status::Refused("the process at the other end is in a pid namespace that we cannot see").Next(kOneContainer);
   }
   FUSEWIRE_TRY(CheckProc());
-  const Result<uint64_t> start = StartOfOwn(peer.pid);
-  if (!start.ok()) return start.status();
   PeerProcess process;
   process.pid_ = peer.pid;
-  process.start_ = start.value();
+  process.start_ = FUSEWIRE_TRY(StartOfOwn(peer.pid));
   return process;
 }
 

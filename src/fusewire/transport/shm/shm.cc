@@ -242,8 +242,7 @@ Status ShmListener::OnHello(Guest* guest, Packet hello) {
     return Status::Corrupt("its hello does not answer our knock")
         .Next("run the same version of Fusewire in both tasks");
   FUSEWIRE_TRY(guest->process.CheckSender(hello.sender));
-  Result<std::unique_ptr<Segment>> segment = Segment::Attach(hello.files[0], hello.message.ring_bytes);
-  if (!segment.ok()) return segment.status();
+  std::unique_ptr<Segment> segment = FUSEWIRE_TRY(Segment::Attach(hello.files[0], hello.message.ring_bytes));
   hello.files[0].Close();
   const pid_t peer = guest->process.pid();
   const bool can_read = lend_ && CanReadOrLog(peer, hello.message.probe_address, hello.message.probe_word);
@@ -253,8 +252,7 @@ Status ShmListener::OnHello(Guest* guest, Packet hello) {
   welcome.probe_word = ProbeWord();
   FUSEWIRE_TRY(SendControl(guest->socket.get(), welcome, nullptr));
   auto origin = std::unique_ptr<ShmOrigin>(new ShmOrigin{std::move(hello), can_read, lend_});
-  auto incoming =
-      std::make_unique<ShmIncoming>(guest->TakeSocket(), std::move(segment).value(), std::move(origin), peer);
+  auto incoming = std::make_unique<ShmIncoming>(guest->TakeSocket(), std::move(segment), std::move(origin), peer);
   End(guest);
   on_incoming_(std::move(incoming));
   return Status::Ok();
@@ -323,9 +321,7 @@ Status ShmDialing::Connect() {
     if (errno == EAGAIN) home_.Arm(&step_, kQueueFullNs);
     return Status::FromErrno(Code::kUnavailable, "connect", errno);
   }
-  Result<PeerProcess> process = PeerProcess::Of(fd_.get());
-  if (!process.ok()) return process.status();
-  process_ = std::move(process).value();
+  process_ = FUSEWIRE_TRY(PeerProcess::Of(fd_.get()));
   ShmControlMessage knock;
   knock.kind = ShmControlKind::kKnock;
   knock.nonce = nonce_ = SystemRandom64();
@@ -334,12 +330,10 @@ Status ShmDialing::Connect() {
 }
 
 Status ShmDialing::SayHello(uint64_t answer) {
-  Result<reactor::Doorbell*> bell = home_.OpenDoorbell();
-  if (!bell.ok()) return bell.status();
+  reactor::Doorbell* bell = FUSEWIRE_TRY(home_.OpenDoorbell());
   Fd file;
-  Result<std::unique_ptr<Segment>> segment = Segment::Make(kRingBytes, &file);
-  if (!segment.ok()) return segment.status();
-  connection_ = std::make_unique<ShmConnection>(home_, bell.value(), std::move(segment).value(), lend_,
+  std::unique_ptr<Segment> segment = FUSEWIRE_TRY(Segment::Make(kRingBytes, &file));
+  connection_ = std::make_unique<ShmConnection>(home_, bell, std::move(segment), lend_,
                                                 Address{number_, address_.port}.ToString());
   ShmControlMessage hello;
   hello.kind = ShmControlKind::kHello;
@@ -348,7 +342,7 @@ Status ShmDialing::SayHello(uint64_t answer) {
   hello.probe_address = ProbeAddress();
   hello.probe_word = ProbeWord();
   hello.answer = answer;
-  const auto [rung, asleep, event] = bell.value()->files();
+  const auto [rung, asleep, event] = bell->files();
   const int files[] = {file.get(), rung, asleep, event};
   return SendControl(fd_.get(), hello, files);
 }

@@ -59,13 +59,12 @@ ShmIncoming::ShmIncoming(Fd socket, std::unique_ptr<Segment> segment, std::uniqu
       peer_address_("local:" + std::to_string(peer_pid)) {}
 
 Result<std::unique_ptr<Connection>> ShmIncoming::Adopt(reactor::Reactor& home) {
-  Result<reactor::Doorbell*> bell = home.OpenDoorbell();
-  if (!bell.ok()) return bell.status();
-  auto connection = std::make_unique<ShmConnection>(home, bell.value(), std::move(segment_), origin_->lend,
-                                                    peer_address_, reader_.has_value() ? &*reader_ : nullptr);
+  reactor::Doorbell* bell = FUSEWIRE_TRY(home.OpenDoorbell());
+  auto connection = std::make_unique<ShmConnection>(home, bell, std::move(segment_), origin_->lend, peer_address_,
+                                                    reader_.has_value() ? &*reader_ : nullptr);
   if (origin_->can_read) connection->SetLender(peer_pid_);
   // A dialler that has gone already may have written all the same: reading finds its end.
-  (void)SendBell(socket_.get(), *bell.value(), connection->bit());
+  (void)SendBell(socket_.get(), *bell, connection->bit());
   connection->SetSocket(std::move(socket_), peer_pid_);
   FUSEWIRE_TRY(connection->SetOrigin(std::move(origin_)));
   return std::unique_ptr<Connection>(std::move(connection));

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "fusewire/base/metrics.h"
+
 namespace fusewire::transport {
 namespace {
 
@@ -14,11 +16,11 @@ constexpr size_t kSoftBytes = 64 * 1024;
 // Pieces from this size on may be lent instead of put into the ring: the receiver copies them from our memory.
 constexpr size_t kLendBytesMin = 64 * 1024;
 
-std::atomic<uint64_t> shared_bytes_written{0};
+SharedCounter shared_bytes_written;
 
 }  // namespace
 
-uint64_t BytesWrittenByAll() { return shared_bytes_written.load(std::memory_order_relaxed); }
+uint64_t BytesWrittenByAll() { return shared_bytes_written.Read(); }
 
 ShmSender::ShmSender(Segment* segment, bool lend, PeerBell* peer_bell)
     : segment_(*segment), peer_bell_(*peer_bell), lend_(lend), writer_(segment) {}
@@ -35,7 +37,7 @@ std::optional<size_t> ShmSender::Write(const ConstBytes* parts, size_t count) {
   const size_t taken = Put(parts, count, &offered);
   FUSEWIRE_DCHECK(taken <= offered);
   full_ = taken < offered;
-  shared_bytes_written.fetch_add(taken, std::memory_order_relaxed);
+  shared_bytes_written.Add(taken);
   ShowPeer(taken <= kSoftBytes);
   if (writer_.loans() != loans_before || unread_count_ > 0) {
     FUSEWIRE_CHECK(unread_count_ < kUnreadMax);

@@ -39,10 +39,7 @@ class PeerBell {
           .Next("run the same version of Fusewire on both sides");
     }
     --changes_left_;
-    Result<std::unique_ptr<reactor::PeerDoorbell>> rope =
-        own.Tie(peer, {files[0].get(), files[1].get(), files[2].get()}, bit);
-    if (!rope.ok()) return rope.status();
-    rope_ = std::move(rope).value();
+    rope_ = FUSEWIRE_TRY(own.Tie(peer, {files[0].get(), files[1].get(), files[2].get()}, bit));
     return Status::Ok();
   }
   // The same; no other one follows.

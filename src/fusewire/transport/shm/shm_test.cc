@@ -74,7 +74,6 @@ class ShmConnections : public testing::Test {
       made_.reset();
       listener_.reset();
       met_.clear();
-      return true;
     });
     SetLogSink(nullptr, nullptr);
   }
@@ -90,7 +89,6 @@ class ShmConnections : public testing::Test {
                     }
                     ++arrived_;
                   })).value();
-      return true;
     });
   }
   std::string Logged() {
@@ -159,7 +157,6 @@ class ShmConnections : public testing::Test {
         if (made.ok()) made_ = std::move(made).value();
         done = true;
       });
-      return true;
     });
     EXPECT_TRUE(Eventually([&] { return done.load(); }));
     return outcome;
@@ -225,10 +222,7 @@ TEST_F(ShmConnections, ALiarInSharedMemoryCostsItsConnection) {
   for (uint64_t filled : {uint64_t{kSmallRing} + 8, UINT64_MAX, uint64_t{4}}) {
     Liar liar = Greet();
     liar.segment->own().filled.store(filled);
-    AskHome(*home_, [&] {
-      met_.back()->connection->Look();
-      return true;
-    });
+    AskHome(*home_, [&] { met_.back()->connection->Look(); });
     EXPECT_TRUE(Ended(liar.socket));
     EXPECT_TRUE(Eventually([&] { return met_.back()->closed.load(); }));
     EXPECT_EQ(met_.back()->why.code(), Code::kCorrupt) << met_.back()->why.ToString();
@@ -255,7 +249,6 @@ TEST_F(ShmConnections, GarbageAllOverTheMemoryIsSurvived) {
       half.can_read.store(static_cast<uint32_t>(random.Next()));
       AskHome(*home_, [&] {
         if (!met_.back()->closed) met_.back()->connection->Look();
-        return true;
       });
     }
     liar.socket.Close();
@@ -281,10 +274,7 @@ TEST_F(ShmConnections, AWriteIsTakenBehindOneWhoseLoansAreUnread) {
   Listening writer;
   const std::string lent(200'000, 'l'), more(100'000, 'm');
   auto take = [](Connection& connection, ConstBytes bytes) { connection.Write(&bytes, 1); };
-  AskHome(*home_, [&] {
-    writer.Meet(std::move(made_));
-    return true;
-  });
+  AskHome(*home_, [&] { writer.Meet(std::move(made_)); });
   AskHome(*home_, [&] {
     take(*writer.connection, lent);
     EXPECT_TRUE(writer.connection->TakesMore());
@@ -302,13 +292,11 @@ TEST_F(ShmConnections, AWriteIsTakenBehindOneWhoseLoansAreUnread) {
     EXPECT_FALSE(writer.connection->TakesMore());
     take(*writer.connection, more);
     take(*writer.connection, lent);
-    return true;
   });
   ASSERT_TRUE(answers(4));
   AskHome(*home_, [&] {
     EXPECT_EQ(met_[0]->heard, 2 * lent.size() + more.size() + 100);
     writer.connection.reset();
-    return true;
   });
 }
 
@@ -351,10 +339,7 @@ TEST_F(ShmConnections, AnotherUserIsRefusedByBothEnds) {
   std::unique_ptr<Transport> nearest = MakeNearest(MakeShm(), MakeTcp({}));
   EXPECT_THAT(Dial(*nearest, {"127.0.0.1", 9}).cause(), HasSubstr("refused"));
   EXPECT_THAT(Logged(), HasSubstr("127.0.0.1:9 goes the far way"));
-  AskHome(*home_, [&] {
-    dialing_.reset();
-    return true;
-  });
+  AskHome(*home_, [&] { dialing_.reset(); });
   close(end[1]);
   int exit_status = 0;
   ASSERT_EQ(waitpid(child, &exit_status, 0), child);
@@ -382,7 +367,6 @@ TEST_F(ShmConnections, ANumberThatAnotherProcessHasNowProvesNothing) {
       pause();
       _exit(0);
     }
-    return true;
   });
   if (innocent < 0) GTEST_SKIP() << "no process may be given a number here: " << std::strerror(errno);
   Fd file;
@@ -424,13 +408,9 @@ TEST_F(ShmConnections, NearestTakesSharedMemoryWhereItIsAndTcpElsewhere) {
   AskHome(*home_, [&] {
     both = std::move(nearest->Listen(*home_, {"127.0.0.1", 0}, [](auto) {})).value();
     one = std::move(tcp->Listen(*home_, {"127.0.0.1", 0}, [](auto) {})).value();
-    return true;
   });
   ASSERT_TRUE(Dial(*nearest, both->address()).ok());
-  AskHome(*home_, [&] {
-    EXPECT_STREQ(made_->wire(), "shm");
-    return true;
-  });
+  AskHome(*home_, [&] { EXPECT_STREQ(made_->wire(), "shm"); });
   ASSERT_TRUE(Dial(*nearest, one->address()).ok());
   AskHome(*home_, [&] {
     EXPECT_STREQ(made_->wire(), "tcp");
@@ -438,7 +418,6 @@ TEST_F(ShmConnections, NearestTakesSharedMemoryWhereItIsAndTcpElsewhere) {
     dialing_.reset();
     both.reset();
     one.reset();
-    return true;
   });
   EXPECT_EQ(Logged(), "");
 }

@@ -178,9 +178,7 @@ Status TcpDialing::Connect(const std::string& number) {
   if (!ParseNumeric(number, address_.port, &current_)) {
     return Status::Unavailable("\"" + number + "\" is not an address");
   }
-  Result<Fd> fd = MakeSocket(current_, options_);
-  if (!fd.ok()) return fd.status();
-  fd_ = std::move(fd).value();
+  fd_ = FUSEWIRE_TRY(MakeSocket(current_, options_));
   int outcome = connect(fd_.get(), current_.get(), current_.length);
   if (outcome != 0 && errno != EINPROGRESS && errno != EINTR) {
     return Status::FromErrno(Code::kUnavailable, "connect", errno);

@@ -109,10 +109,7 @@ class Tcp : public testing::Test {
     });
   }
   void AtHome(const std::function<void()>& what) {
-    AskHome(*home_, [&what] {
-      what();
-      return true;
-    });
+    AskHome(*home_, [&what] { what(); });
   }
   // A talker at our end of a connection to `raw`, which has not begun to read yet if `start` is false.
   std::unique_ptr<Connection> ConnectionTo(RawSocket* raw) {

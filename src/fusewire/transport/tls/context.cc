@@ -44,12 +44,9 @@ std::string VersionOf(const std::string& file) {
 }  // namespace
 
 Result<TlsContextPtr> TlsContext::Load(TlsOptions options, Clock* clock) {
-  Result<const TlsLibrary*> library = TlsLibrary::The();
-  if (!library.ok()) return library.status();
-  Result<SSL_CTX*> ssl = Read(*library.value(), options);
-  if (!ssl.ok()) return ssl.status();
-  return TlsContextPtr(
-      std::unique_ptr<TlsContext>(new TlsContext(*library.value(), std::move(options), clock, ssl.value())));
+  const TlsLibrary* library = FUSEWIRE_TRY(TlsLibrary::The());
+  SSL_CTX* ssl = FUSEWIRE_TRY(Read(*library, options));
+  return TlsContextPtr(std::unique_ptr<TlsContext>(new TlsContext(*library, std::move(options), clock, ssl)));
 }
 
 TlsContext::TlsContext(const TlsLibrary& library, TlsOptions options, Clock* clock, SSL_CTX* ssl)
@@ -111,9 +108,8 @@ Result<std::unique_ptr<Session>> TlsContext::NewSession(bool is_dialled) {
     auto make = [self = shared_from_this()] { return self->NewSsl(false); };
     return std::unique_ptr<Session>(std::make_unique<TlsSession>(library_, std::move(make)));
   }
-  Result<SSL*> ssl = NewSsl(true);
-  if (!ssl.ok()) return ssl.status();
-  return std::unique_ptr<Session>(std::make_unique<TlsSession>(library_, ssl.value()));
+  SSL* ssl = FUSEWIRE_TRY(NewSsl(true));
+  return std::unique_ptr<Session>(std::make_unique<TlsSession>(library_, ssl));
 }
 
 Result<SSL*> TlsContext::NewSsl(bool is_dialled) {
@@ -207,9 +203,7 @@ Status TlsSession::Handshake() {
   FUSEWIRE_DCHECK(!is_ready());
   if (ssl_ == nullptr) {
     if (Peek(1).empty()) return Status::Ok();
-    Result<SSL*> made = make_ssl_();
-    if (!made.ok()) return made.status();
-    Begin(made.value());
+    Begin(FUSEWIRE_TRY(make_ssl_()));
     make_ssl_ = nullptr;
   }
   library_.ERR_clear_error();
@@ -292,22 +286,17 @@ Status TlsSession::Fail(const char* phase, int result) {
 // ---- the transport ----
 
 Result<std::unique_ptr<Transport>> MakeTls(std::unique_ptr<Transport> beneath, TlsOptions options) {
-  Result<TlsContextPtr> context = TlsContext::Load(std::move(options));
-  if (!context.ok()) return context.status();
-  auto make_session = [context = std::move(context).value()](bool is_dialled) {
-    return context->NewSession(is_dialled);
-  };
+  TlsContextPtr context = FUSEWIRE_TRY(TlsContext::Load(std::move(options)));
+  auto make_session = [context = std::move(context)](bool is_dialled) { return context->NewSession(is_dialled); };
   return MakeLayer(std::move(beneath), kSessionBytes, std::move(make_session));
 }
 
 Result<std::string> TryTls(const TlsOptions& options) {
-  Result<const TlsLibrary*> library = TlsLibrary::The();
-  if (!library.ok()) return library.status();
-  const std::string version = library.value()->OpenSSL_version(OPENSSL_VERSION);
+  const TlsLibrary* library = FUSEWIRE_TRY(TlsLibrary::The());
+  const std::string version = library->OpenSSL_version(OPENSSL_VERSION);
   if (options.certificate.empty()) return version;
-  Result<TlsContextPtr> context = TlsContext::Load(options);
-  if (!context.ok()) return context.status();
-  Result<std::string> certificate = context.value()->DescribeCertificate();
+  TlsContextPtr context = FUSEWIRE_TRY(TlsContext::Load(options));
+  Result<std::string> certificate = context->DescribeCertificate();
   if (!certificate.ok()) return certificate;
   return certificate.value() + ", " + version;
 }

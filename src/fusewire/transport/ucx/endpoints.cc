@@ -28,10 +28,9 @@ Result<UcxPeer*> UcxEndpoints::Reach(ConstBytes address) {
   auto found = peers_.find(key);
   if (found != peers_.end() && found->second->failed == UCS_OK) return found->second.get();
   EndFailed();
-  Result<std::unique_ptr<UcxPeer>> made = Make(address);
-  if (!made.ok()) return made.status();
-  UcxPeer* reached = made.value().get();
-  const bool fresh = peers_.emplace(key, std::move(made).value()).second;
+  std::unique_ptr<UcxPeer> made = FUSEWIRE_TRY(Make(address));
+  UcxPeer* reached = made.get();
+  const bool fresh = peers_.emplace(key, std::move(made)).second;
   FUSEWIRE_CHECK(fresh);
   return reached;
 }

@@ -14,9 +14,7 @@ namespace fusewire::transport {
 Status UcxHandles::Open(const UcxOptions& options, ucp_am_recv_callback_t on_message, void* self) {
   FUSEWIRE_CHECK(context_ == nullptr);
   FUSEWIRE_CHECK(worker_ == nullptr);
-  Result<UcxLibrary> library = UcxLibrary::Load(options.library);
-  if (!library.ok()) return library.status();
-  library_ = library.value();
+  library_ = FUSEWIRE_TRY(UcxLibrary::Load(options.library));
   FUSEWIRE_TRY(MakeContext());
   FUSEWIRE_TRY(MakeWorker());
   FUSEWIRE_TRY(ReadAddress());

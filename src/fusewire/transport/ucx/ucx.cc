@@ -37,36 +37,6 @@ class UcxIncoming final : public Incoming {
   const UcxOptions& options_;
 };
 
-class UcxDialing final : public Dialing {
- public:
-  UcxDialing(reactor::Reactor& home, const Address& address, const UcxOptions& options, OnDialed on_dialed)
-      : home_(home), address_(address.ToString()), options_(options), on_dialed_(std::move(on_dialed)) {}
-
-  void Start(Transport& lower, const Address& address, int64_t timeout_ns) {
-    lower_ = lower.Dial(home_, address, timeout_ns,
-                        [this](Result<std::unique_ptr<Connection>> made) { OnMade(std::move(made)); });
-  }
-
- private:
-  void OnMade(Result<std::unique_ptr<Connection>> made) {
-    OnDialed on_dialed = std::move(on_dialed_);
-    UcxWorker* worker = made.ok() ? WorkerOf(home_, options_) : nullptr;
-    if (worker == nullptr || worker->strangers().Has(address_)) {
-      on_dialed(std::move(made));  // may destroy us
-      return;
-    }
-    auto connection = std::make_unique<UcxConnection>(home_, worker, options_, std::move(made).value(), address_);
-    connection->Greet();
-    on_dialed(std::unique_ptr<Connection>(std::move(connection)));
-  }
-
-  reactor::Reactor& home_;
-  const std::string address_;
-  const UcxOptions& options_;
-  OnDialed on_dialed_;
-  std::unique_ptr<Dialing> lower_;
-};
-
 class UcxTransport final : public Transport {
  public:
   UcxTransport(std::unique_ptr<Transport> lower, UcxOptions options)
@@ -82,9 +52,15 @@ class UcxTransport final : public Transport {
 
   std::unique_ptr<Dialing> Dial(reactor::Reactor& home, const Address& address, int64_t timeout_ns,
                                 OnDialed on_dialed) override {
-    auto dialing = std::make_unique<UcxDialing>(home, address, options_, std::move(on_dialed));
-    dialing->Start(*lower_, address, timeout_ns);
-    return dialing;
+    auto made = [this, &home, peer = address.ToString(),
+                 on_dialed = std::move(on_dialed)](Result<std::unique_ptr<Connection>> lower) mutable {
+      UcxWorker* worker = lower.ok() ? WorkerOf(home, options_) : nullptr;
+      if (worker == nullptr || worker->strangers().Has(peer)) return on_dialed(std::move(lower));
+      auto connection = std::make_unique<UcxConnection>(home, worker, options_, std::move(lower).value(), peer);
+      connection->Greet();
+      on_dialed(std::unique_ptr<Connection>(std::move(connection)));
+    };
+    return lower_->Dial(home, address, timeout_ns, std::move(made));
   }
 
  private:

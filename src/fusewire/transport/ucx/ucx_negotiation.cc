@@ -100,17 +100,13 @@ UcxNegotiation::Event UcxNegotiation::OnHello(const UcxControlMessage& message, 
 
 Result<UcxNegotiation::Event> UcxNegotiation::OnMove(const UcxControlMessage& message) {
   const std::vector<uint8_t> dialler = std::exchange(dialler_address_, {});
-  Result<UcxPeer*> peer = worker_->endpoints().Meet(ViewOf(dialler), message.value);
-  if (!peer.ok()) return peer.status();
-  peer_ = peer.value();
+  peer_ = FUSEWIRE_TRY(worker_->endpoints().Meet(ViewOf(dialler), message.value));
   return Event::kReached;
 }
 
 Result<UcxNegotiation::Event> UcxNegotiation::OnWelcome(const UcxControlMessage& message, ConstBytes address) {
   if (message.id == 0) return Status::Corrupt("the id in the peer's welcome is 0");
-  Result<UcxPeer*> peer = worker_->endpoints().Meet(address, message.value);
-  if (!peer.ok()) return peer.status();
-  peer_ = peer.value();
+  peer_ = FUSEWIRE_TRY(worker_->endpoints().Meet(address, message.value));
   peer_id_ = message.id;
   stage_ = UcxStage::kMoved;
   return Event::kReached;

@@ -45,12 +45,10 @@ class Ucx : public testing::Test {
     AskHome(*a_, [this] {
       dialing_.reset();
       at_a_.reset();
-      return true;
     });
     AskHome(*b_, [this] {
       listener_.reset();
       at_b_.reset();
-      return true;
     });
     a_.reset();
     b_.reset();
@@ -89,14 +87,8 @@ class Ucx : public testing::Test {
     return Eventually([this] { return dialled_.load(); });
   }
   bool Speak(uint64_t size) {
-    AskHome(*a_, [&] {
-      at_a_->SayPattern(size);
-      return true;
-    });
-    AskHome(*b_, [&] {
-      at_b_->SayPattern(size);
-      return true;
-    });
+    AskHome(*a_, [&] { at_a_->SayPattern(size); });
+    AskHome(*b_, [&] { at_b_->SayPattern(size); });
     said_ += size;
     return Eventually([&] { return at_a_->heard == said_ && at_b_->heard == said_; }) && at_a_->as_pattern &&
            at_b_->as_pattern;
@@ -252,7 +244,6 @@ TEST_F(UcxRenewed, ARenewedPeerReplacesItAndItsConnectionsKeepIt) {
     EXPECT_NE(renewed, old);
     EXPECT_EQ(renewed->name, old->name);  // b need not renew its own for that
     EXPECT_EQ(Reached(*a_, b), renewed);
-    return true;
   });
   EXPECT_TRUE(Speak(3 << 20));
 }
@@ -270,7 +261,6 @@ TEST_F(UcxRenewed, OneThatLeadsNowhereIsNotUsedAgain) {
     const uint64_t name = old->name;
     UcxWorker::Of(*a_, {}).value()->endpoints().Break(old, UCS_ERR_ENDPOINT_TIMEOUT);
     EXPECT_NE(Reached(*a_, b)->name, name);  // by which b learns that its own leads nowhere
-    return true;
   });
   arrived_ = false;
   ASSERT_TRUE(Dial(AskHome(*b_, [this] { return listener_->address(); })));
@@ -300,16 +290,12 @@ TEST_F(Ucx, AStrangersGreetingCostsItsConnection) {
   for (const UcxControlMessage& message : {old, huge, odd, again}) {
     arrived_ = false;
     ASSERT_TRUE(Meet(MakeTcp({}), Over({})));
-    AskHome(*a_, [&] {
-      at_a_->Say(std::string(reinterpret_cast<const char*>(&message), sizeof(message)));
-      return true;
-    });
+    AskHome(*a_, [&] { at_a_->Say(std::string(reinterpret_cast<const char*>(&message), sizeof(message))); });
     EXPECT_TRUE(Eventually([&] { return at_b_->closed > 0 && at_a_->closed > 0; }));
     AskHome(*b_, [&] {
       EXPECT_EQ(at_b_->why().code(), Code::kCorrupt) << at_b_->why().ToString();
       at_b_.reset();
       listener_.reset();
-      return true;
     });
   }
 }

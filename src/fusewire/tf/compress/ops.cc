@@ -1,5 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The operations before and behind a lookup whose rows are used again: compress_pass.cc puts them there, on the worker.
+// The operations that compress_pass.cc puts into graphs: those at both ends of an edge whose tensor travels in 8 bits,
+// and those before and behind a lookup whose rows are used again, on the worker.
 //   ids -> FusewireFreshIds -> missing -> lookup -> rows -> FusewireAllRows -> a row for each of ids
 #include <algorithm>
 #include <cstdint>
@@ -8,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/compress/quantize.h"
 #include "fusewire/tf/compress/row_cache.h"
 
 #include <absl/strings/str_cat.h>
@@ -23,8 +26,94 @@ namespace {
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
+using tensorflow::shape_inference::DimensionHandle;
 using tensorflow::shape_inference::InferenceContext;
 using tensorflow::shape_inference::ShapeHandle;
+
+// The shape of a tensor of rows whose last dimension differs by `more`.
+TfStatus RowShape(InferenceContext* context, int64_t more) {
+  ShapeHandle shape;
+  TF_RETURN_IF_ERROR(context->WithRankAtLeast(context->input(0), 1, &shape));
+  DimensionHandle last;
+  TF_RETURN_IF_ERROR(more > 0 ? context->Add(context->Dim(shape, -1), more, &last)
+                              : context->Subtract(context->Dim(shape, -1), -more, &last));
+  TF_RETURN_IF_ERROR(context->ReplaceDim(shape, -1, last, &shape));
+  context->set_output(0, shape);
+  return TfStatus();
+}
+
+// Makes each row of the first input, by `make(place, row, its length, what it becomes)`, one of the first output whose
+// length differs by `more`. `ids` of the rows; null or empty: a row's place is its id.
+template <class In, class Out, class Make>
+TfStatus MakeRows(OpKernelContext* context, int64_t more, const char* what, const Tensor* ids, const Make& make) {
+  const Tensor& from = context->input(0);
+  const int64_t length = from.dims() == 0 ? 0 : from.dim_size(from.dims() - 1);
+  if (length < 1 || length + more < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("fusewire: a tensor of shape ", from.shape().DebugString(),
+                                                   " is no ", what, "; both ends need the same version of fusewire"));
+  }
+  const int64_t rows = from.NumElements() / length;
+  if (ids != nullptr && ids->NumElements() > 0 && ids->NumElements() != rows) {
+    return absl::InvalidArgumentError(absl::StrCat("fusewire: ", ids->NumElements(), " ids for ", rows,
+                                                   " rows of gradients; leave out compression=\"int8\""));
+  }
+  TensorShape shape = from.shape();
+  shape.set_dim(from.dims() - 1, length + more);
+  Tensor* to = nullptr;
+  TF_RETURN_IF_ERROR(context->allocate_output(0, shape, &to));
+  const In* row = from.flat<In>().data();
+  Out* out = to->flat<Out>().data();
+  for (int64_t i = 0; i < rows; ++i, row += length, out += length + more)
+    make(i, row, static_cast<size_t>(length), out);
+  return TfStatus();
+}
+
+class QuantizeOp : public tensorflow::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  void Compute(OpKernelContext* context) override {
+    const auto make = [](int64_t, const float* row, size_t length, int8_t* out) { QuantizeRow(row, length, out); };
+    OP_REQUIRES_OK(context, (MakeRows<float, int8_t>(context, kScaleBytes, "tensor of rows", nullptr, make)));
+  }
+};
+
+// Gradients: what rounding takes from a row is added to its next one. The kernel lives as long as its session.
+class QuantizeGradientsOp : public tensorflow::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  void Compute(OpKernelContext* context) override {
+    const Tensor& ids = context->input(1);
+    const bool has_ids = ids.NumElements() > 0;
+    std::vector<float> scratch;
+    MutexLock lock(mutex_);
+    Residuals* const residuals = &residuals_;  // the lock is held as long as rows are made
+    const auto make = [&](int64_t i, const float* row, size_t length, int8_t* out) {
+      scratch.resize(length);
+      residuals->Quantize(has_ids ? IdAt(ids, i) : i, row, length, scratch.data(), out);
+    };
+    OP_REQUIRES_OK(context, (MakeRows<float, int8_t>(context, kScaleBytes, "tensor of rows", &ids, make)));
+  }
+
+ private:
+  static int64_t IdAt(const Tensor& ids, int64_t i) {
+    return ids.dtype() == tensorflow::DT_INT32 ? ids.flat<int32_t>()(i) : ids.flat<int64_t>()(i);
+  }
+
+  Mutex mutex_;
+  Residuals residuals_ FUSEWIRE_GUARDED_BY(mutex_);
+};
+
+class RestoreOp : public tensorflow::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  void Compute(OpKernelContext* context) override {
+    const auto make = [](int64_t, const int8_t* row, size_t length, float* out) {
+      RestoreRow(row, length - kScaleBytes, out);
+    };
+    OP_REQUIRES_OK(context, (MakeRows<int8_t, float>(context, -static_cast<int64_t>(kScaleBytes),
+                                                     "tensor of rows with their scales", nullptr, make)));
+  }
+};
 
 // What a step has found, on its way from one operation to the other.
 class StepRows final : public tensorflow::ResourceBase {
@@ -101,6 +190,21 @@ class AllRowsOp : public tensorflow::OpKernel {
   }
 };
 
+REGISTER_OP("FusewireQuantize")
+    .Input("rows: float")
+    .Output("quantized: int8")
+    .SetShapeFn([](InferenceContext* context) { return RowShape(context, kScaleBytes); });
+// `ids` of the rows; none: a row's place is its id. Stateful: its kernel is kept for the next step.
+REGISTER_OP("FusewireQuantizeGradients")
+    .Input("rows: float")
+    .Input("ids: Tids")
+    .Output("quantized: int8")
+    .Attr("Tids: {int32, int64}")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* context) { return RowShape(context, kScaleBytes); });
+REGISTER_OP("FusewireRestore").Input("quantized: int8").Output("rows: float").SetShapeFn([](InferenceContext* context) {
+  return RowShape(context, -static_cast<int64_t>(kScaleBytes));
+});
 // Stateful: its kernel is kept for the next step.
 REGISTER_OP("FusewireFreshIds")
     .Input("ids: Tids")
@@ -125,6 +229,9 @@ REGISTER_OP("FusewireAllRows")
       context->set_output(0, rows);
       return TfStatus();
     });
+REGISTER_KERNEL_BUILDER(Name("FusewireQuantize").Device(tensorflow::DEVICE_CPU), QuantizeOp);
+REGISTER_KERNEL_BUILDER(Name("FusewireQuantizeGradients").Device(tensorflow::DEVICE_CPU), QuantizeGradientsOp);
+REGISTER_KERNEL_BUILDER(Name("FusewireRestore").Device(tensorflow::DEVICE_CPU), RestoreOp);
 REGISTER_KERNEL_BUILDER(Name("FusewireFreshIds").Device(tensorflow::DEVICE_CPU).TypeConstraint<int32_t>("Tids"),
                         FreshIdsOp<int32_t>);
 REGISTER_KERNEL_BUILDER(Name("FusewireFreshIds").Device(tensorflow::DEVICE_CPU).TypeConstraint<int64_t>("Tids"),
