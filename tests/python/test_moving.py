@@ -276,12 +276,12 @@ def test_a_move_that_would_take_too_long_is_not_begun(training, tmp_path):  # no
 def test_a_process_forgets_what_a_task_that_has_left_held(training, tmp_path):  # noqa: F811
     cluster, servers, worker = training("star_server", with_graph(LARGE), FUSEWIRE_SECRET=SECRET)
     left = []
-    for _ in range(4):
+    for _ in range(12):
         order(cluster, 0, "move ps:1 30000")
         order(cluster, 1, "move ps:1 30000")
         left.append(int(Path(f"/proc/{servers[0].pid}/statm").read_text().split()[1]) * 4096)
-    # The variable has 40 MB, and so has the constant with which its initializer fills it.
-    assert left[3] - left[1] < 80e6, left
+    # The variable has 40 MB, and so has the constant with which its initializer fills it. The heap grows for a while.
+    assert left[11] - left[7] < 120e6, left
     loses_nothing(cluster, worker)
     end(cluster, worker, tmp_path)
 
