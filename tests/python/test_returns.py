@@ -64,8 +64,12 @@ WITHOUT_RETRIES = TRAIN.replace(
 
 # Most of the time, a checkpoint is under way: each server writes its part, and tells the last one, which merges them.
 SAVES = WITHOUT_RETRIES.replace(
-    "    steps = 0\n", "    steps = 0\n    os.makedirs('saved')\n    saver = tf1.train.Saver(sharded=True, max_to_keep=2)\n"
-).replace("        now = time.time()\n", "        saver.save(session, 'saved/model', steps)\n        now = time.time()\n")
+    "    steps = 0\n",
+    """    steps = 0
+    os.makedirs("saved")
+    saver = tf1.train.Saver(sharded=True, max_to_keep=2)
+""",
+).replace("        now = time.time()\n", "        saver.save(session, 'saved/m', steps)\n        now = time.time()\n")
 
 
 @pytest.fixture

@@ -255,9 +255,9 @@ void PeerDoorbell::Ring() {
 }
 
 void PeerDoorbell::RingSoftly() {
-  if (target_->own == nullptr || !target_->own->holds_wakes_) return Ring();
+  if (target_->own == nullptr || !target_->own->wakes_.are_held) return Ring();
   target_->rung_page->rung.fetch_or(bit_, std::memory_order_seq_cst);
-  if (target_->is_asleep() && !std::exchange(target_->is_due, true)) target_->own->due_.push_back(target_);
+  if (target_->is_asleep() && !std::exchange(target_->is_due, true)) target_->own->wakes_.due.push_back(target_);
 }
 
 void DoorbellTarget::Wake() {
@@ -271,12 +271,12 @@ void DoorbellTarget::Wake() {
 
 // One that is awake by now sees its bits before it sleeps.
 void Doorbell::SendWakes() {
-  holds_wakes_ = false;
-  for (const auto& target : due_) {
+  wakes_.are_held = false;
+  for (const auto& target : wakes_.due) {
     target->is_due = false;
     if (target->is_asleep()) target->Wake();
   }
-  due_.clear();
+  wakes_.due.clear();
 }
 
 }  // namespace fusewire::reactor

@@ -108,7 +108,7 @@ class Doorbell final : private FdHandler {
     return (watched_one_ != nullptr && AnswerWatched()) || any;
   }
   // For the loop, around the output of a turn: peers that are rung softly meanwhile are woken at its end, each once.
-  void HoldWakes() { holds_wakes_ = true; }
+  void HoldWakes() { wakes_.are_held = true; }
   void SendWakes();
   // Calls the handlers of one bit, the next in turn, whether it is set or not.
   void Sweep();
@@ -135,8 +135,12 @@ class Doorbell final : private FdHandler {
   std::array<uint32_t, kBits> counts_ = {};
   // By process and by the number of its file. weak_ptr: the ropes hold them; with the last rope goes the mapping.
   std::map<std::pair<int, uint64_t>, std::weak_ptr<DoorbellTarget>> targets_;
-  bool holds_wakes_ = false;
-  std::vector<std::shared_ptr<DoorbellTarget>> due_;  // to be woken; shared_ptr: as above
+  struct Wakes {
+    bool are_held = false;
+    // shared_ptr: the last rope to one may go before it is woken.
+    std::vector<std::shared_ptr<DoorbellTarget>> due;
+  };
+  Wakes wakes_;
   uint32_t next_sweep_ = 0;
   uint64_t rung_before_ = 0;                // the bits of the last ring
   DoorbellHandler* watched_one_ = nullptr;  // or would be, if the loop did not pause
