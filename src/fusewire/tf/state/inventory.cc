@@ -6,13 +6,16 @@ namespace fusewire::tf {
 template <class Index>
 void WriteMarks::MarkRows(const tensorflow::Tensor& indices, Bits* bits) {
   const auto flat = indices.flat<Index>();
+  // A set bit is left as it is. It may be the one that a copier is just taking, so the rows were written before this
+  // fence, and a copier reads them after its own: it sees the write, or we see that the bit is gone.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   for (int64_t i = 0; i < flat.size(); ++i) {
     const uint64_t row = static_cast<uint64_t>(flat(i));
     // Its kernel has refused it, or will.
     if (row >= bits->rows) return Whole();
-    // Without reading the bit first: a set bit could be the old one, which the copier takes before our write is
-    // visible.
-    bits->words[row / 64].fetch_or(uint64_t{1} << row % 64, std::memory_order_acq_rel);
+    std::atomic<uint64_t>& word = bits->words[row / 64];
+    const uint64_t bit = uint64_t{1} << row % 64;
+    if ((word.load(std::memory_order_relaxed) & bit) == 0) word.fetch_or(bit, std::memory_order_acq_rel);
   }
 }
 
@@ -36,6 +39,7 @@ WriteMarks::Taken WriteMarks::Take() {
       if ((bits >> bit & 1) != 0) taken.rows.push_back(64 * word + bit);
     }
   }
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // see MarkRows
   return taken;
 }
 

@@ -1,8 +1,11 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/star/serve/writes.h"
 
+#include <array>
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -198,6 +201,32 @@ TEST(WriteMarks, AreTheWholeUntilRowsAreCountedAndAfterAnotherCount) {
   marks.SetRows(101);
   EXPECT_TRUE(marks.Take().is_whole);
   EXPECT_TRUE(marks.Take().is_whole);
+}
+
+// Whatever a writer does between two marks of a row, the copier has its last value in the end.
+TEST(WriteMarks, OfARowThatIsWrittenWhileItIsTakenAreNotLost) {
+  constexpr size_t kRows = 100;
+  WriteMarks marks;
+  marks.SetRows(kRows);
+  marks.Take();
+  std::array<std::atomic<int64_t>, kRows> rows = {};
+  std::array<int64_t, kRows> copied = {};
+  const auto copy = [&] {
+    for (uint64_t row : marks.Take().rows) copied[row] = rows[row].load(std::memory_order_relaxed);
+  };
+  std::atomic<bool> is_over{false};
+  std::thread writer([&] {
+    for (int64_t turn = 1; turn <= 20'000; ++turn) {
+      const int64_t row = turn * 7 % static_cast<int64_t>(kRows);
+      rows[static_cast<size_t>(row)].store(turn, std::memory_order_relaxed);
+      marks.Rows(Indices({row}));
+    }
+    is_over = true;
+  });
+  while (!is_over) copy();
+  writer.join();
+  copy();
+  for (size_t row = 0; row < kRows; ++row) EXPECT_EQ(copied[row], rows[row].load()) << row;
 }
 
 }  // namespace
