@@ -51,16 +51,12 @@ class Rank:
         note = self._note(what, timeout_ns)
         event = profiling.begin(name, about)
         if not opts.asyncOp:
-            recorder.start(note)
-            try:
+
+            def run() -> None:
                 for call in made.calls:
                     call.run(self._calls, timeout_ns)
-            except Exception as error:
-                self._watch.failed(note, error)
-                raise
-            finally:
-                profiling.end(event)
-            recorder.end(note)
+
+            self._noted(note, run, event)
             if made.written_back:
                 made.write_back()
             return None

@@ -41,7 +41,7 @@ class Directory {
   task::Task* const task_;
   Options options_;  // as they were given, but for `known`
   struct Peers {
-    // The next living peer, except `target`, that knows where tasks are; null if there is none.
+    // Another living peer that knows where tasks are, a different one each turn; never `target`. Null: there is none.
     ChannelPtr Other(const std::string& target, uint64_t turn);
 
     Mutex mutex;

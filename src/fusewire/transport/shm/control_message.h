@@ -86,7 +86,7 @@ struct UnixAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 UnixAddress SocketName(const std::string& number, uint16_t port);
-// Under this name, which begins behind a zero byte: it is none of the file system's, and goes with its socket.
+// An abstract name: it has a leading zero byte, no file, and ends with its socket.
 UnixAddress AbstractAddress(const std::string& name);
 constexpr char kEverywhere[] = "*";
 

@@ -11,7 +11,7 @@ namespace {
 
 // The reader hears of a long write when so much of it is in the ring, and works beside its writer.
 constexpr size_t kShowBytes = 16 * 1024;
-// So much is copied in the time of a wake-up.
+// Copying this much takes about as long as waking a thread.
 constexpr size_t kSoftBytes = 64 * 1024;
 // Pieces from this size on may be lent instead of put into the ring: the receiver copies them from our memory.
 constexpr size_t kLendBytesMin = 64 * 1024;
