@@ -85,7 +85,8 @@ void FasterWay::Decide() {
   }
   const auto executor = static_cast<double>(medians[static_cast<size_t>(Way::kExecutor)]);
   const auto list = static_cast<double>(medians[static_cast<size_t>(Way::kList)]);
-  left_.store(kStepsUntilLook, std::memory_order_relaxed);
+  left_.store(pause_, std::memory_order_relaxed);
+  pause_ = std::min(10 * pause_, kLongestPause);
   state_.store(list <= executor * kListBonus ? State::kList : State::kExecutor, std::memory_order_release);
   VLOG(1) << absl::StrCat("fusewire: a step takes ", medians[0] / kMicrosecondNs, " us in the executor, ",
                           medians[1] / kMicrosecondNs, " us as a list");

@@ -43,13 +43,16 @@ class FasterWay {
 
  private:
   static constexpr int kFirstSteps = 2;  // not timed: they place parts and learn what is received
-  static constexpr size_t kSamples = 12;
-  static constexpr int64_t kStepsUntilLook = 20000;
+  static constexpr size_t kSamples = 20;
+  // The first steps of a job say little: the second look is soon, and each pause is ten times the one before.
+  static constexpr int64_t kFirstPause = 200;
+  static constexpr int64_t kLongestPause = 20'000;
 
   void Decide() FUSEWIRE_REQUIRES(mutex_);
 
   Mutex mutex_;
-  int64_t steps_ FUSEWIRE_GUARDED_BY(mutex_) = 0;  // since the last look
+  int64_t steps_ FUSEWIRE_GUARDED_BY(mutex_) = 0;            // that were chosen to be timed
+  int64_t pause_ FUSEWIRE_GUARDED_BY(mutex_) = kFirstPause;  // in steps, until the next look
   int first_ FUSEWIRE_GUARDED_BY(mutex_) = kFirstSteps;
   std::vector<int64_t> times_[2] FUSEWIRE_GUARDED_BY(mutex_);
   // Read by each step: the way, or that a look is under way.

@@ -31,15 +31,26 @@ TEST(FasterWay, IsTheExecutorIfThatIsFaster) {
   EXPECT_EQ(Settled(&faster, 1000, 1300), Way::kExecutor);
 }
 
-// The machine, or the graph's inputs, may have changed.
-TEST(FasterWay, IsLookedForAgain) {
+// How many steps pass until one is timed again.
+int Pause(FasterWay* faster) {
+  int steps = 0;
+  while (steps < 1'000'000 && !faster->Next().is_timed) ++steps;
+  return steps;
+}
+
+// The first steps of a job may mislead, and the machine or the graph's inputs may change.
+TEST(FasterWay, IsLookedForAgainSoonAndThenSeldom) {
   FasterWay faster;
   ASSERT_EQ(Settled(&faster, 1000, 1300), Way::kExecutor);
-  int steps = 0;
-  while (steps < 1'000'000 && !faster.Next().is_timed) ++steps;
-  EXPECT_GT(steps, 1000);
-  EXPECT_LT(steps, 100'000);
+  EXPECT_LT(Pause(&faster), 1000);
   EXPECT_EQ(Settled(&faster, 1000, 500), Way::kList);
+  int pause = 0;
+  for (int look = 0; look < 5; ++look) {
+    pause = Pause(&faster);
+    EXPECT_EQ(Settled(&faster, 1000, 500), Way::kList);
+  }
+  EXPECT_GT(pause, 10'000);
+  EXPECT_LT(pause, 100'000);
 }
 
 TEST(FasterWay, OneThatIsKeptIsNotTimed) {
