@@ -202,8 +202,7 @@ void Op::Post() {
     core_->Begin(this);
     return;
   }
-  reactor::Task begin = [this] { core_->Begin(this); };
-  if (!home.TryRunHere(begin)) home.Post(static_cast<Mail*>(this));
+  home.HandIn(this);
 }
 
 bool Op::Wait(int64_t limit_ns, reactor::Interrupts interrupts) {

@@ -101,6 +101,11 @@ void Reactor::Post(Task task) { Post(new TaskMail(std::move(task))); }
 
 bool Reactor::TryRunHere(Task& task) { return impl_->callers.TryRunHere(task); }
 
+void Reactor::HandIn(Mail* const* mails, size_t count) {
+  Task deliver = [mails, count] { std::for_each(mails, mails + count, [](Mail* mail) { mail->Deliver(); }); };
+  if (!TryRunHere(deliver)) std::for_each(mails, mails + count, [this](Mail* mail) { Post(mail); });
+}
+
 void Reactor::Run(Task task) {
   if (AtHome()) {
     task();

@@ -40,6 +40,9 @@ class Reactor final : public Home {
   // that a caller may hold locks. False (and `task` is untouched) if the loop is not idle, if it has mail that came
   // first, or if this thread is inside another loop: then Post.
   bool TryRunHere(Task& task);
+  // Any thread. Delivers them at once on this thread, as TryRunHere runs a task; otherwise posts them.
+  void HandIn(Mail* const* mails, size_t count);
+  void HandIn(Mail* mail) { HandIn(&mail, 1); }
   // Any thread. Runs `task` at home and returns when it has run; at home already, at once. For setting up and taking
   // down.
   void Run(Task task);

@@ -50,8 +50,7 @@ void Client::Start(Call* call) {
     core_->Begin(call);
     return;
   }
-  reactor::Task begin = [this, call] { core_->Begin(call); };
-  if (!home().TryRunHere(begin)) home().Post(static_cast<Mail*>(call));
+  home().HandIn(call);
 }
 
 void Client::StartAndWait(Call* call, reactor::Completion* answered) {

@@ -409,8 +409,7 @@ void Reply::Send(Status status, ConstBytes head, Buffers body) {
   call->head = Buffer::CopyOf(head);
   if (call->head.size() != head.size) call->status = Status::Overloaded("no memory for the answer's head");
   call->body = std::move(body);
-  reactor::Task deliver = [call] { call->Deliver(); };
-  if (!call->home.TryRunHere(deliver)) call->home.Post(static_cast<Mail*>(call));
+  call->home.HandIn(call);
 }
 
 void Reply::SendPart(ConstBytes head, Buffers body, Done done) {

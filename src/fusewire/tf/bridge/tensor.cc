@@ -178,6 +178,11 @@ std::string EncodeStrings(const Tensor& tensor) {
 
 }  // namespace
 
+TensorLandings::TensorLandings(const rpc::SegmentSizes* sizes, size_t expected) : sizes_(sizes) {
+  landings_.reserve(expected);
+  if (sizes != nullptr) places_.reserve(sizes->count());
+}
+
 Status TensorLandings::Begin(VarReader* reader, const TensorPlace& place) {
   landings_.emplace_back();
   TensorLanding& landing = landings_.back();

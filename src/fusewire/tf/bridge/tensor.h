@@ -42,6 +42,8 @@ TfStatus CheckClaims(const tensorflow::TensorProto& proto);
 // Content of up to this size follows its description. A copy costs less than a segment of its own, and releases the
 // tensor's memory at once: otherwise the next update of a variable would have to copy it.
 constexpr size_t kInlineBytesMax = 1024;
+// Room for the head of a message with some small tensors, so that it does not grow step by step.
+constexpr size_t kUsualHeadBytes = 512;
 
 // The tensor's bytes for as long as the network needs them.
 Buffer WrapTensor(const tensorflow::Tensor& tensor);
@@ -96,8 +98,8 @@ bool IsAccelerator(const tensorflow::Device* device);
 // description or the segments; Finish, with the first tensor that can't be made.
 class TensorLandings {
  public:
-  // The message's segments; null: it has none.
-  explicit TensorLandings(const rpc::SegmentSizes* sizes) : sizes_(sizes) {}
+  // The message's segments; null: it has none. `expected`: how many tensors are expected to come.
+  explicit TensorLandings(const rpc::SegmentSizes* sizes, size_t expected = 0);
 
   // Reads the next one.
   Status Begin(VarReader* reader, const TensorPlace& place);

@@ -13,32 +13,37 @@ namespace fusewire::tf {
 thread_local bool StepThread::is_here_ = false;
 thread_local std::vector<StepThread::Held> StepThread::held_;
 
+std::vector<Mail*> StepThread::Prepare(const std::vector<Held>& held) {
+  const reactor::Reactor& home = HomeOf(held);
+  std::vector<Mail*> mails;
+  mails.reserve(held.size());
+  for (const Held& one : held) {
+    rpc::Client& client = one.channel->client();
+    if (&client.home() == &home) {
+      mails.push_back(client.Prepare(one.call));
+    } else {
+      client.Start(one.call);
+    }
+  }
+  return mails;
+}
+
 void StepThread::StartHeld() {
-  std::vector<Held> held;
-  held.swap(held_);
-  for (const Held& one : held) one.channel->client().Start(one.call);
+  const std::vector<Held> held = std::exchange(held_, {});
+  if (held.empty()) return;
+  const std::vector<Mail*> mails = Prepare(held);
+  HomeOf(held).HandIn(mails.data(), mails.size());
 }
 
 void StepThread::Wait(reactor::Waiter* waiter, int64_t until_ns, reactor::Reactor* loop) {
-  std::vector<Held> held;
-  held.swap(held_);
-  if (held.empty() && loop != nullptr) {
+  const std::vector<Held> held = std::exchange(held_, {});
+  if (!held.empty()) {
+    const std::vector<Mail*> mails = Prepare(held);
+    static_cast<void>(HomeOf(held).PostAndWait(mails.data(), mails.size(), waiter, until_ns));
+  } else if (loop != nullptr) {
     static_cast<void>(loop->Wait(waiter, until_ns));
-  } else if (held.empty()) {
-    static_cast<void>(waiter->Sleep(Clock::Real(), until_ns, reactor::Interrupts::kGoOn));
   } else {
-    // Those of one loop start in the same turn, which this thread drives.
-    reactor::Reactor& home = held.back().channel->client().home();
-    std::vector<Mail*> mails;
-    for (const Held& one : held) {
-      rpc::Client& client = one.channel->client();
-      if (&client.home() == &home) {
-        mails.push_back(client.Prepare(one.call));
-      } else {
-        client.Start(one.call);
-      }
-    }
-    static_cast<void>(home.PostAndWait(mails.data(), mails.size(), waiter, until_ns));
+    static_cast<void>(waiter->Sleep(Clock::Real(), until_ns, reactor::Interrupts::kGoOn));
   }
 }
 
@@ -74,32 +79,45 @@ void StepContext::SetHandle(const std::string& session, bool is_traced) {
   is_traced_ = is_traced;
 }
 
-TfStatus StepContext::FindSource(absl::string_view task, Source* out) {
-  // An eager context keeps its rendezvous while its cluster changes: a name may belong to another task by now.
-  GrpcCachePtr cache = session_.load(std::memory_order_acquire)->GetSharedWorkerCache();
-  MutexLock lock(mutex_);
+TfStatus StepContext::Find(absl::string_view task, const GrpcCachePtr& cache, Source** source) {
   if (cache != cache_) {
     sources_.clear();
     cache_ = cache;
   }
-  for (Source& source : sources_) {
-    if (source.task != task) continue;
-    bool is_usable = source.channel != nullptr && source.channel->alive();
-    if (!is_usable && source.ways.peer != nullptr) source.channel = source.ways.peer->channel();
-    *out = source;
+  auto known = std::find_if(sources_.begin(), sources_.end(), [task](const Source& one) { return one.task == task; });
+  if (known != sources_.end()) {
+    *source = &*known;
+    const bool is_usable = known->channel != nullptr && known->channel->alive();
+    if (!is_usable && known->ways.peer != nullptr) known->channel = known->ways.peer->channel();
     return TfStatus();
   }
-  Source source;
-  source.task = std::string(task);
-  TF_RETURN_IF_ERROR(FindWays(cache, source.task, &source.ways));
-  if (source.ways.peer != nullptr) {
-    source.channel = source.ways.peer->channel();
+  Source made;
+  made.task = std::string(task);
+  TF_RETURN_IF_ERROR(FindWays(cache, made.task, &made.ways));
+  if (made.ways.peer != nullptr) {
+    made.channel = made.ways.peer->channel();
     // The request to log may come after the step has begun.
-    source.is_traced = is_traced_ || source.ways.log->LoggingActive();
+    made.is_traced = is_traced_ || made.ways.log->LoggingActive();
   }
-  *out = source;
-  sources_.push_back(std::move(source));
+  sources_.push_back(std::move(made));
+  *source = &sources_.back();
   return TfStatus();
+}
+
+TfStatus StepContext::FindSource(absl::string_view task, Source* out) {
+  const GrpcCachePtr cache = Cache();
+  MutexLock lock(mutex_);
+  Source* source = nullptr;
+  TF_RETURN_IF_ERROR(Find(task, cache, &source));
+  *out = *source;
+  return TfStatus();
+}
+
+ChannelPtr StepContext::KnownWay(absl::string_view task) {
+  const GrpcCachePtr cache = Cache();
+  MutexLock lock(mutex_);
+  Source* source = nullptr;
+  return Find(task, cache, &source).ok() ? source->channel : nullptr;
 }
 
 void StepContext::Leave(const std::vector<std::string>& tasks, int64_t values) {

@@ -68,6 +68,10 @@ class StepThread {
     ChannelPtr channel;
     rpc::Call* call;
   };
+  // The loop of the last one. The calls of one loop start in one turn of it.
+  static reactor::Reactor& HomeOf(const std::vector<Held>& held) { return held.back().channel->client().home(); }
+  // Returns the calls of that loop, and starts the others.
+  static std::vector<Mail*> Prepare(const std::vector<Held>& held);
   static thread_local bool is_here_;
   static thread_local std::vector<Held> held_;
   const bool was_here_;
@@ -103,6 +107,8 @@ class StepContext {
 
   // What is known of the way to a task now.
   TfStatus FindSource(absl::string_view task, Source* source);
+  // The way to a task, if it is known now; otherwise null.
+  ChannelPtr KnownWay(absl::string_view task);
   // The way to a task; calls `routed` here if it is known, else once it is. The context and its session live at least
   // until this returns.
   void RouteTo(const std::string& task, Routed routed);
@@ -128,6 +134,10 @@ class StepContext {
   void TellAbort(const ChannelPtr& channel);
 
  private:
+  TfStatus Find(absl::string_view task, const GrpcCachePtr& cache, Source** source) FUSEWIRE_REQUIRES(mutex_);
+  // An eager context keeps its rendezvous while its cluster changes: a name may belong to another task by now.
+  GrpcCachePtr Cache() const { return session_.load(std::memory_order_acquire)->GetSharedWorkerCache(); }
+
   const tensorflow::WorkerEnv& env_;
   const int64_t step_;
   std::string session_handle_;

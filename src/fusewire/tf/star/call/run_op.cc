@@ -192,7 +192,7 @@ class RunAnswer {
   // `sizes` is null where there is no body.
   Status Read(ConstBytes head, const rpc::SegmentSizes* sizes) {
     VarReader reader(head);
-    landings_.emplace(sizes);
+    landings_.emplace(sizes, context_ == nullptr ? 0 : static_cast<size_t>(context_->num_outputs()));
     stats_.clear();
     TfStatus read = ReadTfStatus(&reader, &status_);
     if (!read.ok()) return Status::Corrupt(std::string(read.message()));
@@ -305,26 +305,18 @@ class Running final : public rpc::Call {
         step_(step),
         done_(std::move(done)),
         cancel_(inputs_.cancellation()),
-        search_(std::make_shared<Search>(
-            [this](const TfStatus& status, ChannelPtr channel) { OnWay(status, std::move(channel)); })),
         answer_(inputs_.context()) {}
 
   void Begin() {
-    SearchPtr search;  // which outlives this, as the task's name does
-    {
-      MutexLock lock(mutex_);
-      search = search_;
-    }
-    PlacementPtr placement = placement_;
-    StepContext* step = step_;
-    if (!cancel_.Begin([this] { OnCancel(); })) {
-      End(absl::CancelledError("the step was cancelled"));
-      return;
-    }
-    search->Begin([&](Routed routed) { step->RouteTo(placement->task, std::move(routed)); });
+    if (!cancel_.Begin([this] { OnCancel(); })) return End(Cancelled());
+    channel_ = step_->KnownWay(placement_->task);
+    if (channel_ != nullptr) return FindPart();
+    Find([this](const TfStatus& status, ChannelPtr channel) { OnWay(status, std::move(channel)); });
   }
 
  private:
+  static TfStatus Cancelled() { return absl::CancelledError("the step was cancelled"); }
+
   // Any thread.
   void OnCancel() {
     SearchPtr search;
@@ -333,8 +325,21 @@ class Running final : public rpc::Call {
       search = search_;
       if (placing_ != nullptr) placing_->Cancel();
     }
-    search->GiveUp(absl::CancelledError("the step was cancelled"));
+    if (search != nullptr) search->GiveUp(Cancelled());
     Cancel();
+  }
+
+  // Looks for the task.
+  void Find(Routed found) {
+    auto search = std::make_shared<Search>(std::move(found));
+    PlacementPtr placement = placement_;  // which outlives this, as the search does
+    StepContext* step = step_;
+    {
+      MutexLock lock(mutex_);
+      search_ = search;
+    }
+    if (cancel_.has_come()) search->GiveUp(Cancelled());
+    search->Begin([&](Routed routed) { step->RouteTo(placement->task, std::move(routed)); });
   }
 
   // The server is lost, and is one that can be restarted with what it had.
@@ -343,16 +348,7 @@ class Running final : public rpc::Call {
   // For how long, the peer knows. `why`: the step's error if it does not return, or without what it had.
   void AwaitReturn(const TfStatus& why) {
     lost_.why = why;
-    auto search = std::make_shared<Search>(
-        [this](const TfStatus& status, ChannelPtr channel) { OnReturn(status, std::move(channel)); });
-    PlacementPtr placement = placement_;  // which outlives this, as the search does
-    StepContext* step = step_;
-    {
-      MutexLock lock(mutex_);
-      search_ = search;
-    }
-    if (cancel_.has_come()) search->GiveUp(absl::CancelledError("the step was cancelled"));
-    search->Begin([&](Routed routed) { step->RouteTo(placement->task, std::move(routed)); });
+    Find([this](const TfStatus& status, ChannelPtr channel) { OnReturn(status, std::move(channel)); });
   }
 
   void OnReturn(const TfStatus& status, ChannelPtr channel) {
@@ -431,7 +427,7 @@ class Running final : public rpc::Call {
   }
 
   void Go(uint64_t id, const Mark& mark) {
-    if (cancel_.has_come()) return End(absl::CancelledError("the step was cancelled"));
+    if (cancel_.has_come()) return End(Cancelled());
     FUSEWIRE_DCHECK(id != 0);
     FUSEWIRE_DCHECK(body.empty());  // an earlier attempt has sent its body
     TraceMe trace([this] { return Traced("fusewire run part"); }, kTraceLevel);
@@ -445,6 +441,7 @@ class Running final : public rpc::Call {
     lost_.part = id;
     lost_.mark = mark;
     text_.clear();
+    text_.reserve(kUsualHeadBytes);
     AppendFixed64(&text_, id);
     AppendFixed64(&text_, static_cast<uint64_t>(inputs_.step()));
     text_.push_back(
@@ -596,7 +593,8 @@ class Running final : public rpc::Call {
   tensorflow::StatusCallback done_;
   StepCancel cancel_;
   Mutex mutex_;
-  SearchPtr search_ FUSEWIRE_GUARDED_BY(mutex_);  // the last; shared_ptr: what it asks holds it too
+  // Of the task, the last; null where the way was known. shared_ptr: what it asks holds it too.
+  SearchPtr search_ FUSEWIRE_GUARDED_BY(mutex_);
   PlaceCall* placing_ FUSEWIRE_GUARDED_BY(mutex_) = nullptr;
   ChannelPtr channel_;
   int placed_ = 0;

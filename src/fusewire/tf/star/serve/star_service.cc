@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include <absl/strings/str_cat.h>
@@ -55,9 +56,10 @@ class StarService::Incoming final : public rpc::RequestSink {
     if (lease_ == nullptr) return UnknownPart();
     if (run.is_traced) run_.collector = std::make_unique<tensorflow::StepStatsCollector>(&run_.stats);
     place_.device = lease_->part->device();
-    landings_ = std::make_unique<TensorLandings>(sizes);
+    const size_t given = lease_->part->ends().given();
+    landings_.emplace(sizes, given);
     if (sizes != nullptr) given_bytes_ = sizes->total();
-    while (landings_->size() < lease_->part->ends().given()) FUSEWIRE_TRY(landings_->Begin(&reader, place_));
+    while (landings_->size() < given) FUSEWIRE_TRY(landings_->Begin(&reader, place_));
     if (!reader.done()) return Status::Invalid("a request for a run with more than the part takes");
     return landings_->EndOfMessage();
   }
@@ -80,6 +82,7 @@ class StarService::Incoming final : public rpc::RequestSink {
   // Once. Afterwards its results are gone.
   void Answer(rpc::Reply* reply, TfStatus status) {
     std::string head;
+    head.reserve(kUsualHeadBytes);
     Buffers body;
     uint64_t bytes = given_bytes_;
     for (const tensorflow::Tensor& ret : run_.rets) bytes += ret.TotalBytes();
@@ -141,7 +144,7 @@ class StarService::Incoming final : public rpc::RequestSink {
   Shelf::LeasePtr lease_;  // shared_ptr: the lease may end meanwhile
   TensorPlace place_;
   uint64_t given_bytes_ = 0;  // of its tensors, in segments of their own
-  std::unique_ptr<TensorLandings> landings_;
+  std::optional<TensorLandings> landings_;  // once it is read
   PartRun run_;
   observe::Event event_;
 };

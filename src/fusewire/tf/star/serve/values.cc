@@ -182,7 +182,7 @@ Status IncomingValues::Read(tensorflow::WorkerEnv* env, ConstBytes head, const r
   session_ = keep.session.ToString();
   step_ = keep.step;
   place_.device = env->device_mgr->HostCPU();
-  landings_ = std::make_unique<TensorLandings>(sizes);
+  landings_.emplace(sizes);
   while (reader.ok() && !reader.done()) {
     if (values_.size() >= kKeptInCallMax) {
       return Status::Invalid("a call with more than " + std::to_string(kKeptInCallMax) + " values to be kept");

@@ -80,7 +80,7 @@ class IncomingValues final : public rpc::RequestSink {
   int64_t step_ = 0;
   TensorPlace place_;
   std::vector<KeptValue> values_;
-  std::unique_ptr<TensorLandings> landings_;
+  std::optional<TensorLandings> landings_;  // once they are read
 };
 
 }  // namespace fusewire::tf
