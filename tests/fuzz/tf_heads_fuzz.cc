@@ -198,6 +198,11 @@ void TryState(ConstBytes in) {
     CheckWithin(content, in);
     for (uint64_t row : rows) FUSEWIRE_CHECK(row < 1000);
   }
+  KeyedRows keyed;
+  if (Taken(DecodeKeyedRows(in, 4, &keyed))) {
+    FUSEWIRE_CHECK(keyed.content.size / 4 == keyed.keys.size / kKeyBytes);
+    for (ConstBytes part : {keyed.keys, keyed.gone, keyed.content}) CheckWithin(part, in);
+  }
   HoldingHead head;
   if (!Taken(DecodeHoldingHead(in, &head))) return;
   FUSEWIRE_CHECK(!head.tensors.empty());

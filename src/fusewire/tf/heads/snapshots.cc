@@ -96,7 +96,7 @@ Status DecodeStateFrame(ConstBytes in, StateFrame* frame) {
   frame->bytes = wire::Load<uint32_t>(in.data);
   const uint8_t kind = in.data[4];
   frame->crc = wire::Load<uint32_t>(in.data + 5);
-  if (kind < static_cast<uint8_t>(StateFrameKind::kTitle) || kind > static_cast<uint8_t>(StateFrameKind::kRows))
+  if (kind < static_cast<uint8_t>(StateFrameKind::kTitle) || kind > static_cast<uint8_t>(StateFrameKind::kKeys))
     return Status::Corrupt("a data file has a frame of no known kind");
   if (frame->bytes > kStateContentBytesMax) return Status::Corrupt("a data file has a frame that is too large");
   frame->kind = static_cast<StateFrameKind>(kind);
@@ -173,6 +173,27 @@ Status DecodeRows(ConstBytes in, uint64_t rows_max, uint64_t row_bytes, std::vec
   is_sane =
       is_sane && (count == 0 ? content->empty() : content->size % count == 0 && content->size / count == row_bytes);
   return is_sane ? Status::Ok() : Status::Corrupt("rows of a data file that don't match their variable");
+}
+
+void AppendKeyedRows(const KeyedRows& rows, std::string* out) {
+  AppendVarint(out, rows.keys.size / kKeyBytes);
+  AppendVarint(out, rows.gone.size / kKeyBytes);
+  for (ConstBytes bytes : {rows.keys, rows.gone, rows.content}) out->append(View(bytes));
+}
+
+Status DecodeKeyedRows(ConstBytes in, uint64_t row_bytes, KeyedRows* rows) {
+  VarReader reader(in);
+  const uint64_t count = reader.Varint(), gone = reader.Varint();
+  bool is_sane = IsCount(reader, count, kKeyBytes) && IsCount(reader, gone, kKeyBytes);
+  if (is_sane) {
+    rows->keys = reader.Take(kKeyBytes * count);
+    rows->gone = reader.Take(kKeyBytes * gone);
+  }
+  const ConstBytes content = rows->content = reader.left();
+  // Written so that nothing is multiplied: a row may be of any size.
+  is_sane = is_sane && reader.ok() &&
+            (count == 0 ? content.empty() : content.size % count == 0 && content.size / count == row_bytes);
+  return is_sane ? Status::Ok() : Status::Corrupt("rows of a data file that don't match their table");
 }
 
 std::string EncodeManifest(const Manifest& manifest) {

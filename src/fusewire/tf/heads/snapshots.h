@@ -20,11 +20,13 @@ namespace fusewire::tf {
 //   file    := frame*
 //   frame   := bytes:u32 kind:u8 crc:u32 u8[bytes]     crc: CRC-32C of bytes, kind and content, going on from the last
 //                                                      frame's: that of the last frame is the file's
-//   holding := kHead (kPiece)* | kHead (kPiece)* kDrop | kPatch (kRows)*
+//   holding := kHead (kPiece)* | kHead (kPiece)* kDrop | kPatch (kRows)* | kPatch (kKeys)*
 // The pieces are the contents of the head's tensors, one after the other. kDrop: the holding changed its shape while it
-// was copied; it follows again, or is gone. kPatch: a head of what an earlier file has; only these rows are new.
+// was copied; it follows again, or is gone. kPatch: a head of what an earlier file has; only these rows are new. Those
+// of a table are found by their keys, and its head has no row.
 //   rows    := rows:varint number:varint* content     each number is said as its distance from the one before
-enum class StateFrameKind : uint8_t { kTitle = 1, kHead = 2, kPiece = 3, kDrop = 4, kPatch = 5, kRows = 6 };
+//   keys    := rows:varint gone:varint key[rows]:i64 key[gone]:i64 content
+enum class StateFrameKind : uint8_t { kTitle = 1, kHead = 2, kPiece = 3, kDrop = 4, kPatch = 5, kRows = 6, kKeys = 7 };
 constexpr size_t kStateFrameBytes = 9;
 constexpr uint64_t kStateContentBytesMax = 4 << 20;
 
@@ -63,6 +65,15 @@ void AppendRowNumbers(const uint64_t* rows, size_t count, std::string* out);
 // Of a tensor with so many rows, of so many bytes each. *content: one row after the other.
 Status DecodeRows(ConstBytes in, uint64_t rows_max, uint64_t row_bytes, std::vector<uint64_t>* rows,
                   ConstBytes* content);
+
+// Of a table: keys with their rows, and keys that it has no longer. One after the other.
+constexpr size_t kKeyBytes = sizeof(int64_t);
+struct KeyedRows {
+  ConstBytes keys, gone, content;
+};
+void AppendKeyedRows(const KeyedRows& rows, std::string* out);
+// Of a table with rows of so many bytes.
+Status DecodeKeyedRows(ConstBytes in, uint64_t row_bytes, KeyedRows* rows);
 
 // ---- a manifest ----
 //   manifest := "fusewire manifest" version:u8 task:text cluster:text [epoch:varint holder:u64]

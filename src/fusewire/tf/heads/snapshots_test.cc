@@ -160,6 +160,21 @@ TEST(SnapshotHeads, RowsAreReadAsTheyWereWrittenOrRefused) {
     EXPECT_FALSE(DecodeRows(ConstBytes(whole.data(), bytes), 1000, 2, &rows, &content).ok()) << bytes;
 }
 
+TEST(SnapshotHeads, RowsOfATableAreReadAsTheyWereWrittenOrRefused) {
+  const std::string keys(2 * kKeyBytes, 'k'), gone(kKeyBytes, 'g');
+  std::string whole;
+  AppendKeyedRows({ConstBytes(keys), ConstBytes(gone), ConstBytes(std::string("aabb"))}, &whole);
+  KeyedRows read;
+  ASSERT_TRUE(DecodeKeyedRows(whole, 2, &read).ok());
+  EXPECT_EQ(read.keys.ToString(), keys);
+  EXPECT_EQ(read.gone.ToString(), gone);
+  EXPECT_EQ(read.content.ToString(), "aabb");
+  EXPECT_FALSE(DecodeKeyedRows(whole, 3, &read).ok());
+  EXPECT_FALSE(DecodeKeyedRows(whole + "c", 2, &read).ok());
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes)
+    EXPECT_FALSE(DecodeKeyedRows(ConstBytes(whole.data(), bytes), 2, &read).ok()) << bytes;
+}
+
 TEST(SnapshotHeads, AFrameIsCheckedTogetherWithAllBefore) {
   const std::string content = "content";
   uint32_t written = 0;

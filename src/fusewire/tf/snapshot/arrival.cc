@@ -19,11 +19,10 @@ constexpr uint64_t kLittleBytes = 1 << 20;
 // If a round is not smaller than this share of the one before, later rounds will not be either.
 constexpr double kShrinks = 0.7;
 
-TfStatus RestoreOne(tensorflow::DeviceMgr* devices, const Holding& holding,
-                    const std::vector<tensorflow::Tensor>& tensors) {
+TfStatus RestoreOne(tensorflow::DeviceMgr* devices, const Holding& holding, const HeldValue& value) {
   tensorflow::Device* device = nullptr;
   TF_RETURN_IF_ERROR(devices->LookupDevice(holding.device, &device));
-  const TfStatus restored = RestoreHolding(device, holding, tensors);
+  const TfStatus restored = RestoreHolding(device, holding, value.tensors, value.changes);
   return restored.ok() ? restored : TfStatus(restored.code(), absl::StrCat(holding.name, ": ", restored.message()));
 }
 
@@ -68,7 +67,7 @@ TfStatus Arrival::Round(MoveWant want, uint64_t* bytes) {
       continue;
     }
     if (reader.is_open()) return absl::DataLossError("its round ends within a variable");
-    changed_.merge(reader.TakeWhole());
+    changed_.merge(reader.TakeChanged());
     if (!is_last) return TfStatus();
     if (pieces.size() != 3) return absl::DataLossError("it does not say what belongs to steps under way");
     const Status read = DecodeManifest(pieces[0], &manifest_);
@@ -102,11 +101,13 @@ TfStatus Arrival::Restore(tensorflow::DeviceMgr* devices, Inventory* inventory) 
     const auto found = state_.find(holding);
     if (found == state_.end()) continue;
     inventory->Add(found->first);
-    if (holding.kind == HoldingKind::kTable) {
+    const bool is_table = holding.kind == HoldingKind::kTable;
+    if (is_table && !HasKeys(found->first)) {
       tables.insert(holding);
       continue;
     }
     TF_RETURN_IF_ERROR(RestoreOne(devices, found->first, found->second));
+    if (is_table) found->second = HeldValue();  // it is there: what comes are changes
   }
   changed_ = std::move(tables);
   return TfStatus();

@@ -56,7 +56,7 @@ class Arrival {
   std::vector<std::string> parts_;
   std::string values_;
   HeldState state_;
-  std::set<Holding> changed_;  // that the devices don't have yet: whole ones; rows reach them by themselves
+  std::set<Holding> changed_;  // that the devices don't have yet; rows of variables reach them by themselves
   uint64_t bytes_ = 0;         // of all rounds
   int64_t first_ns_ = 1;       // that the first one took
   uint64_t first_bytes_ = 0, last_bytes_ = 0;

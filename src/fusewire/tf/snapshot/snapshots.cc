@@ -173,10 +173,10 @@ TfStatus Snapshots::RestoreFrom(const FolderFile& newest, const tensorflow::Serv
     TF_RETURN_IF_ERROR(ReadState(tensorflow::Env::Default(), folder_.PathOf(file.name), task(), file, &state));
   }
   TF_RETURN_IF_ERROR(MakeDevices(def, Incarnations(manifest.devices.begin(), manifest.devices.end()), &devices_));
-  for (auto& [holding, tensors] : state) {
+  for (auto& [holding, value] : state) {
     tensorflow::Device* device = nullptr;
     TF_RETURN_IF_ERROR(devices_->LookupDevice(holding.device, &device));
-    TfStatus restored = RestoreHolding(device, holding, std::move(tensors));
+    TfStatus restored = RestoreHolding(device, holding, std::move(value.tensors), std::move(value.changes));
     if (!restored.ok()) return TfStatus(restored.code(), absl::StrCat(holding.name, ": ", restored.message()));
     inventory_.Add(holding);
   }
@@ -450,12 +450,15 @@ TfStatus Snapshots::CopyTo(StateWriter* writer, bool is_full, uint64_t* copied) 
     StateWriter::Added added;
     if (is_full || taken.is_whole) {
       TF_RETURN_IF_ERROR(writer->Add(device, holding, &added));
+    } else if (!taken.keys.empty()) {
+      TF_RETURN_IF_ERROR(writer->AddKeys(device, holding, taken.keys, &added));
     } else {
       TF_RETURN_IF_ERROR(writer->AddRows(device, holding, taken.rows, &added));
     }
     if (added.has_value) ++*copied;
     if (!added.has_value) marks->Whole();  // no file has it
     if (added.rows > 0) marks->SetRows(added.rows);
+    if (added.has_keys) marks->SetKeys();
   }
   if (is_full) inventory_.SetBytes(writer->bytes());
   return TfStatus();

@@ -156,8 +156,8 @@ TEST_F(StateFileTest, HoldsWhatWasThere) {
   TfStatus read = Read(&held);
   ASSERT_TRUE(read.ok()) << read;
   ASSERT_EQ(held.size(), 2u);
-  EXPECT_EQ(held[VariableOf("large")][0].flat<float>()((1 << 20) - 1), 3);
-  EXPECT_EQ(held[VariableOf("small")][0].NumElements(), 0);
+  EXPECT_EQ(held[VariableOf("large")].tensors[0].flat<float>()((1 << 20) - 1), 3);
+  EXPECT_EQ(held[VariableOf("small")].tensors[0].NumElements(), 0);
 }
 
 TEST_F(StateFileTest, IsRefusedWhenCutOffAtAnyByteOrWithAnyBitChanged) {
@@ -198,7 +198,7 @@ TEST_F(StateFileTest, OneThatWasDroppedIsNotThere) {
   TfStatus read = Read(&held);
   ASSERT_TRUE(read.ok()) << read;
   ASSERT_EQ(held.size(), 1u);
-  EXPECT_EQ(held[VariableOf("rows")][0].NumElements(), 1);
+  EXPECT_EQ(held[VariableOf("rows")].tensors[0].NumElements(), 1);
 }
 
 TEST_F(StateFileTest, WithFramesInAnotherOrderIsRefused) {

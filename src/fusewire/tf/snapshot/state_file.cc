@@ -9,6 +9,7 @@
 namespace fusewire::tf {
 
 using tensorflow::Tensor;
+using tensorflow::TensorShape;
 
 namespace {
 
@@ -50,6 +51,11 @@ std::string HeadOf(const Holding& holding, const std::vector<HoldingReader::Layo
   std::string out;
   AppendHoldingHead(head, &out);
   return out;
+}
+
+ConstBytes ContentOf(const Tensor& tensor) {
+  const auto content = tensor.tensor_data();
+  return ConstBytes(content.data(), content.size());
 }
 
 TfStatus Damaged(const Status& status) { return absl::DataLossError(status.cause()); }
@@ -141,6 +147,7 @@ TfStatus StateWriter::Add(tensorflow::Device* device, const Holding& holding, Ad
     TF_RETURN_IF_ERROR(AddPieces(reader.get(), layouts, &added->has_value));
     if (added->has_value) {
       added->rows = RowsOf(layouts);
+      added->has_keys = HasKeys(holding) && layouts[1].row_bytes() <= kPieceBytes;
       return TfStatus();
     }
     TF_RETURN_IF_ERROR(AddFrame(StateFrameKind::kDrop, ConstBytes()));
@@ -175,6 +182,26 @@ TfStatus StateWriter::AddRows(tensorflow::Device* device, const Holding& holding
     TF_RETURN_IF_ERROR(AddFrame(StateFrameKind::kRows, piece_));
   }
   added->has_value = true;
+  return TfStatus();
+}
+
+TfStatus StateWriter::AddKeys(tensorflow::Device* device, const Holding& holding, const std::vector<int64_t>& keys,
+                              Added* added) {
+  *added = Added();
+  std::unique_ptr<TableLookup> lookup;
+  TF_RETURN_IF_ERROR(TableLookup::Make(device, holding, &lookup));
+  const size_t rows_max = static_cast<size_t>(std::max<uint64_t>(1, kPieceBytes / (kKeyBytes + lookup->row_bytes())));
+  for (size_t at = 0; at < keys.size(); at += rows_max) {
+    TableRows rows;
+    const TfStatus found = lookup->Read(&keys[at], std::min(rows_max, keys.size() - at), &rows);
+    if (absl::IsNotFound(found)) return TfStatus();
+    TF_RETURN_IF_ERROR(found);
+    if (at == 0) TF_RETURN_IF_ERROR(AddFrame(StateFrameKind::kPatch, HeadOf(holding, lookup->layouts())));
+    piece_.clear();
+    AppendKeyedRows({ContentOf(rows.keys), ContentOf(rows.gone), ContentOf(rows.values)}, &piece_);
+    TF_RETURN_IF_ERROR(AddFrame(StateFrameKind::kKeys, piece_));
+  }
+  added->has_value = added->has_keys = true;
   return TfStatus();
 }
 
@@ -214,6 +241,7 @@ TfStatus StateReader::Read(ConstBytes frame_head, const StateFrame& frame, Const
     case StateFrameKind::kPiece: return Fill(content);
     case StateFrameKind::kPatch: return BeginPatch(content);
     case StateFrameKind::kRows: return Patch(content);
+    case StateFrameKind::kKeys: return PatchKeys(content);
     case StateFrameKind::kTitle: return TfStatus();
     default: is_open_ = false; return TfStatus();
   }
@@ -267,9 +295,9 @@ TfStatus StateReader::CloseFull() {
     filled_ = 0;
     is_open_ = ++at_ < sizes_.size();
     if (!is_open_) {
-      whole_.insert(holding_);
+      changed_.insert(holding_);
       state_->erase(holding_);  // its node may have changed too
-      state_->emplace(std::move(holding_), std::move(tensors_));
+      state_->emplace(std::move(holding_), HeldValue{std::move(tensors_), {}});
     }
   }
   return TfStatus();
@@ -281,16 +309,67 @@ TfStatus StateReader::BeginPatch(ConstBytes content) {
   if (!read.ok()) return Damaged(read);
   const auto found = state_->find(NamedBy(head));
   patched_ = nullptr;
+  table_ = nullptr;
   if (is_open_ || found == state_->end()) return absl::DataLossError("rows of a variable that no earlier file has");
-  Tensor& tensor = found->second[0];
+  if (HasKeys(found->first)) {
+    changed_.insert(found->first);
+    return BeginKeys(head, &found->second);
+  }
+  std::vector<Tensor>& tensors = found->second.tensors;
+  if (tensors.size() != 1) return absl::DataLossError("rows of what has none");
+  Tensor& tensor = tensors[0];
   const HeldTensor& said = head.tensors[0];
-  bool is_same = found->second.size() == 1 && IsPlain(tensor.dtype()) && tensor.dims() > 0 &&
-                 tensor.TotalBytes() == said.bytes && static_cast<uint32_t>(tensor.dtype()) == said.type &&
+  bool is_same = IsPlain(tensor.dtype()) && tensor.dims() > 0 && tensor.TotalBytes() == said.bytes &&
+                 static_cast<uint32_t>(tensor.dtype()) == said.type &&
                  said.shape.size() == static_cast<size_t>(tensor.dims());
   for (size_t i = 0; is_same && i < said.shape.size(); ++i)
     is_same = static_cast<uint64_t>(tensor.dim_size(static_cast<int>(i))) == said.shape[i];
   if (!is_same) return absl::DataLossError("rows of a variable of another shape");
   patched_ = &tensor;
+  return TfStatus();
+}
+
+TfStatus StateReader::BeginKeys(const HoldingHead& head, HeldValue* table) {
+  const auto type_of = [&head](size_t i) { return static_cast<tensorflow::DataType>(head.tensors[i].type); };
+  const bool has_types = head.tensors.size() == 2 && type_of(0) == tensorflow::DT_INT64 &&
+                         tensorflow::DataType_IsValid(type_of(1)) && IsPlain(type_of(1));
+  const bool has_shape = has_types && !head.tensors[1].shape.empty() && head.tensors[1].shape[0] == 0;
+  if (!has_shape) return absl::DataLossError("rows of a table without their shape");
+  table_row_ = {type_of(1), TensorShape(), static_cast<uint64_t>(tensorflow::DataTypeSize(type_of(1)))};
+  for (size_t i = 1; i < head.tensors[1].shape.size(); ++i) {
+    const uint64_t dim = head.tensors[1].shape[i];
+    if (dim == 0 || table_row_.bytes > kStateContentBytesMax / dim)
+      return absl::DataLossError("rows of a table that no frame could hold");
+    table_row_.bytes *= dim;
+    table_row_.shape.AddDim(static_cast<int64_t>(dim));
+  }
+  if (!table->tensors.empty()) {
+    const Tensor& whole = table->tensors[1];
+    TensorShape row = whole.shape();
+    if (row.dims() > 0) row.RemoveDim(0);
+    if (whole.dtype() != table_row_.type || row != table_row_.shape)
+      return absl::DataLossError("rows of a table of another shape");
+  }
+  table_ = table;
+  return TfStatus();
+}
+
+TfStatus StateReader::PatchKeys(ConstBytes content) {
+  if (table_ == nullptr) return absl::DataLossError("rows of no table");
+  KeyedRows rows;
+  const Status read = DecodeKeyedRows(content, table_row_.bytes, &rows);
+  if (!read.ok()) return Damaged(read);
+  const auto made = [](tensorflow::DataType type, const TensorShape& shape, ConstBytes bytes) {
+    Tensor tensor(type, shape);
+    std::copy_n(bytes.data, bytes.size, static_cast<uint8_t*>(tensor.data()));
+    return tensor;
+  };
+  const auto keys = [&made](ConstBytes bytes) {
+    return made(tensorflow::DT_INT64, TensorShape({static_cast<int64_t>(bytes.size / kKeyBytes)}), bytes);
+  };
+  TensorShape shape({static_cast<int64_t>(rows.keys.size / kKeyBytes)});
+  shape.AppendShape(table_row_.shape);
+  table_->changes.push_back({keys(rows.keys), made(table_row_.type, shape, rows.content), keys(rows.gone)});
   return TfStatus();
 }
 

@@ -48,11 +48,14 @@ class StateWriter {
   struct Added {
     bool has_value = false;  // otherwise there was nothing to copy
     uint64_t rows = 0;       // that AddRows could copy; 0: only the whole
+    bool has_keys = false;   // AddKeys could copy some of it
   };
   // Copies it, piece by piece.
   TfStatus Add(tensorflow::Device* device, const Holding& holding, Added* added);
   // Copies these rows, or all if it has another shape than it had.
   TfStatus AddRows(tensorflow::Device* device, const Holding& holding, const std::vector<uint64_t>& rows, Added* added);
+  // Copies what a table has under these keys. Its whole was copied before, and told that it has keys.
+  TfStatus AddKeys(tensorflow::Device* device, const Holding& holding, const std::vector<int64_t>& keys, Added* added);
   uint64_t bytes() const { return bytes_; }
   uint32_t crc() const { return crc_; }
 
@@ -67,7 +70,12 @@ class StateWriter {
   std::string piece_;
 };
 
-using HeldState = std::map<Holding, std::vector<tensorflow::Tensor>>;
+// What a holding has: the arguments of RestoreHolding.
+struct HeldValue {
+  std::vector<tensorflow::Tensor> tensors;
+  std::vector<TableRows> changes;
+};
+using HeldState = std::map<Holding, HeldValue>;
 
 // Adds to a state what frames say, in the order in which they come.
 class StateReader {
@@ -82,20 +90,22 @@ class StateReader {
   // In the middle of a holding.
   bool is_open() const { return is_open_; }
   uint32_t crc() const { return crc_; }
-  // That came whole, since the last call.
-  std::set<Holding> TakeWhole() { return std::exchange(whole_, {}); }
+  // Those that came since the last call: whole, or tables of which some rows came.
+  std::set<Holding> TakeChanged() { return std::exchange(changed_, {}); }
 
  private:
   TfStatus Begin(ConstBytes content);
   TfStatus Fill(ConstBytes piece);
   TfStatus CloseFull();
   TfStatus BeginPatch(ConstBytes content);
+  TfStatus BeginKeys(const HoldingHead& head, HeldValue* table);
   TfStatus Patch(ConstBytes content);
+  TfStatus PatchKeys(ConstBytes content);
 
   const uint64_t bytes_max_;
   HeldState* const state_;
   uint32_t crc_ = 0;
-  std::set<Holding> whole_;
+  std::set<Holding> changed_;
   // The one that is being filled.
   bool is_open_ = false;
   Holding holding_;
@@ -105,6 +115,8 @@ class StateReader {
   uint64_t filled_ = 0;
   std::string text_;
   tensorflow::Tensor* patched_ = nullptr;  // whose rows come
+  HeldValue* table_ = nullptr;             // whose rows come by their keys,
+  HoldingReader::Layout table_row_;        // one such row
 };
 
 // Adds what the file has, if it is the one that is meant.

@@ -17,7 +17,9 @@
 #include <tensorflow/core/framework/tensor.pb.h>
 #include <tensorflow/core/framework/types.h>
 #include <tensorflow/core/platform/hash.h>
+#include <tensorflow/core/platform/random.h>
 #include <tensorflow/core/public/version.h>
+#include "fusewire/base/check.h"
 #include "fusewire/tf/state/devices.h"
 
 namespace fusewire::tf {
@@ -325,15 +327,13 @@ Tensor HandleOf(Device* device, const Holding& holding) {
   return handle;
 }
 
-// A kernel that takes a table's handle and, with import, its keys and values.
-TfStatus TableKernel(Device* device, const Holding& holding, const char* op, std::vector<const char*> types,
+// A kernel that takes a table's handle, and so many inputs in all. `types`: how it calls the types of keys and values.
+TfStatus TableKernel(Device* device, const Holding& holding, const char* op, int inputs, std::vector<const char*> types,
                      std::unique_ptr<LoneKernel>* out) {
   NodeDef node;
   node.set_name(holding.name);
   node.set_op(op);
-  for (const char* input : {"table", "keys", "values"}) {
-    if (input == std::string("table") || op == std::string("LookupTableImportV2")) node.add_input(input);
-  }
+  for (int i = 0; i < inputs; ++i) node.add_input(absl::StrCat("input", i));
   const char* const of_table[] = {"key_dtype", "value_dtype"};
   for (size_t i = 0; i < types.size(); ++i) {
     const auto found = holding.node.attr().find(of_table[i]);
@@ -370,12 +370,40 @@ TfStatus RestoreReference(Device* device, const Holding& holding, Tensor tensor)
   return TfStatus();
 }
 
-TfStatus RestoreTable(Device* device, const Holding& holding, std::vector<Tensor> tensors) {
-  std::unique_ptr<LoneKernel> maker, importer;
-  TF_RETURN_IF_ERROR(LoneKernel::Make(device, holding.node, &maker));
-  TF_RETURN_IF_ERROR(maker->Run({}));
-  TF_RETURN_IF_ERROR(TableKernel(device, holding, "LookupTableImportV2", {"Tin", "Tout"}, &importer));
-  return importer->Run({HandleOf(device, holding), std::move(tensors[0]), std::move(tensors[1])});
+TfStatus RestoreTable(Device* device, const Holding& holding, std::vector<Tensor> tensors,
+                      std::vector<TableRows> changes) {
+  const Tensor handle = HandleOf(device, holding);
+  std::unique_ptr<LoneKernel> kernel;
+  if (!tensors.empty()) {
+    TF_RETURN_IF_ERROR(LoneKernel::Make(device, holding.node, &kernel));
+    TF_RETURN_IF_ERROR(kernel->Run({}));
+    TF_RETURN_IF_ERROR(TableKernel(device, holding, "LookupTableImportV2", 3, {"Tin", "Tout"}, &kernel));
+    TF_RETURN_IF_ERROR(kernel->Run({handle, std::move(tensors[0]), std::move(tensors[1])}));
+  }
+  if (changes.empty()) return TfStatus();
+  std::unique_ptr<LoneKernel> remover;
+  TF_RETURN_IF_ERROR(TableKernel(device, holding, "LookupTableInsertV2", 3, {"Tin", "Tout"}, &kernel));
+  TF_RETURN_IF_ERROR(TableKernel(device, holding, "LookupTableRemoveV2", 2, {"Tin"}, &remover));
+  for (TableRows& rows : changes) {
+    if (rows.keys.NumElements() > 0) TF_RETURN_IF_ERROR(kernel->Run({handle, rows.keys, rows.values}));
+    if (rows.gone.NumElements() > 0) TF_RETURN_IF_ERROR(remover->Run({handle, rows.gone}));
+    rows = TableRows();
+  }
+  return TfStatus();
+}
+
+// Its shape, if there is one in the node. A table of single values has none.
+TensorShape RowShapeOf(const Holding& table) {
+  TensorShape shape;
+  const auto found = table.node.attr().find("value_shape");
+  if (found == table.node.attr().end() || !TensorShape::BuildTensorShape(found->second.shape(), &shape).ok())
+    return TensorShape();
+  return shape;
+}
+
+DataType TypeIn(const Holding& table, const char* attribute) {
+  const auto found = table.node.attr().find(attribute);
+  return found == table.node.attr().end() ? tensorflow::DT_INVALID : found->second.type();
 }
 
 }  // namespace
@@ -402,6 +430,67 @@ Findings FindHoldings(const tensorflow::GraphDef& graph) {
   return found;
 }
 
+bool HasKeys(const Holding& holding) {
+  const DataType values = TypeIn(holding, "value_dtype");
+  return holding.kind == HoldingKind::kTable && !absl::StartsWith(holding.node.op(), "HashTable") &&
+         TypeIn(holding, "key_dtype") == tensorflow::DT_INT64 && tensorflow::DataTypeIsNumeric(values) &&
+         IsPlain(values) && RowShapeOf(holding).num_elements() > 0;
+}
+
+TfStatus TableLookup::Make(Device* device, const Holding& holding, std::unique_ptr<TableLookup>* out) {
+  FUSEWIRE_CHECK(HasKeys(holding));
+  auto lookup = std::make_unique<TableLookup>();
+  TF_RETURN_IF_ERROR(TableKernel(device, holding, "LookupTableFindV2", 3, {"Tin", "Tout"}, &lookup->finder_));
+  lookup->handle_ = HandleOf(device, holding);
+  for (Tensor& value : lookup->defaults_) {
+    value = Tensor(TypeIn(holding, "value_dtype"), RowShapeOf(holding));
+    auto* const bytes = static_cast<uint8_t*>(value.data());
+    std::generate_n(bytes, value.TotalBytes(), [] { return static_cast<uint8_t>(tensorflow::random::New64()); });
+  }
+  *out = std::move(lookup);
+  return TfStatus();
+}
+
+TfStatus TableLookup::Read(const int64_t* keys, size_t count, TableRows* out) {
+  const auto keys_tensor = [](const std::vector<int64_t>& values) {
+    Tensor made(tensorflow::DT_INT64, TensorShape({static_cast<int64_t>(values.size())}));
+    std::copy(values.begin(), values.end(), made.flat<int64_t>().data());
+    return made;
+  };
+  const Tensor asked = keys_tensor(std::vector<int64_t>(keys, keys + count));
+  Tensor found[2];
+  for (size_t i = 0; i < 2; ++i) {
+    TF_RETURN_IF_ERROR(finder_->Run({handle_, asked, defaults_[i]}));
+    found[i] = std::move(finder_->output(0));
+    if (found[i].TotalBytes() != count * row_bytes() || found[i].dtype() != defaults_[i].dtype())
+      return absl::InternalError("a table whose rows are not of its shape");
+  }
+  const auto row_of = [this](const Tensor& tensor, size_t row) {
+    return tensor.tensor_data().substr(row * row_bytes(), row_bytes());
+  };
+  std::vector<int64_t> there, gone;
+  std::string values;
+  for (size_t row = 0; row < count; ++row) {
+    const bool lacks[] = {row_of(found[0], row) == row_of(defaults_[0], 0),
+                          row_of(found[1], row) == row_of(defaults_[1], 0)};
+    (lacks[0] && lacks[1] ? gone : there).push_back(keys[row]);
+    if (!lacks[0] || !lacks[1]) values.append(row_of(found[lacks[1] ? 0 : 1], row));
+  }
+  out->keys = keys_tensor(there);
+  out->gone = keys_tensor(gone);
+  TensorShape shape({static_cast<int64_t>(there.size())});
+  shape.AppendShape(defaults_[0].shape());
+  out->values = Tensor(defaults_[0].dtype(), shape);
+  std::copy(values.begin(), values.end(), static_cast<char*>(out->values.data()));
+  return TfStatus();
+}
+
+std::vector<HoldingReader::Layout> TableLookup::layouts() const {
+  TensorShape shape({0});
+  shape.AppendShape(defaults_[0].shape());
+  return {{tensorflow::DT_INT64, TensorShape({0}), 0}, {defaults_[0].dtype(), shape, 0}};
+}
+
 TfStatus ReadHolding(Device* device, const Holding& holding, std::unique_ptr<HoldingReader>* out) {
   if (holding.kind == HoldingKind::kVariable) {
     Var* variable = nullptr;
@@ -415,7 +504,7 @@ TfStatus ReadHolding(Device* device, const Holding& holding, std::unique_ptr<Hol
     *out = std::make_unique<ReferenceReader>(std::move(kernel), device, holding);
     return TfStatus();
   }
-  TF_RETURN_IF_ERROR(TableKernel(device, holding, "LookupTableExportV2", {"Tkeys", "Tvalues"}, &kernel));
+  TF_RETURN_IF_ERROR(TableKernel(device, holding, "LookupTableExportV2", 1, {"Tkeys", "Tvalues"}, &kernel));
   *out = std::make_unique<TableReader>(std::move(kernel), HandleOf(device, holding));
   return TfStatus();
 }
@@ -451,13 +540,16 @@ TfStatus ParseTensor(const std::string& text, Tensor* out) {
   return TfStatus();
 }
 
-TfStatus RestoreHolding(Device* device, const Holding& holding, std::vector<Tensor> tensors) {
-  if (tensors.size() != (holding.kind == HoldingKind::kTable ? 2 : 1))
-    return absl::DataLossError(absl::StrCat(holding.name, " has ", tensors.size(), " tensors"));
+TfStatus RestoreHolding(Device* device, const Holding& holding, std::vector<Tensor> tensors,
+                        std::vector<TableRows> changes) {
+  const size_t count = tensors.size();
+  const bool is_table = holding.kind == HoldingKind::kTable;
+  if (is_table ? count != 2 && (count != 0 || !HasKeys(holding)) : count != 1 || !changes.empty())
+    return absl::DataLossError(absl::StrCat(holding.name, " has ", count, " tensors"));
   switch (holding.kind) {
     case HoldingKind::kVariable: return RestoreVariable(device, holding, std::move(tensors[0]));
     case HoldingKind::kReference: return RestoreReference(device, holding, std::move(tensors[0]));
-    case HoldingKind::kTable: return RestoreTable(device, holding, std::move(tensors));
+    case HoldingKind::kTable: return RestoreTable(device, holding, std::move(tensors), std::move(changes));
   }
   return absl::DataLossError(absl::StrCat(holding.name, " is of no known kind"));
 }

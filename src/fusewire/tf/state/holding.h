@@ -97,7 +97,32 @@ class LoneKernel {
   tensorflow::TensorValue reference_;
 };
 
-// Puts it there, with these tensors, as its reader had them; instead of what is there, if it is not a table.
-TfStatus RestoreHolding(tensorflow::Device* device, const Holding& holding, std::vector<tensorflow::Tensor> tensors);
+// Rows of a table: keys with their values, and keys that it has no longer.
+struct TableRows {
+  tensorflow::Tensor keys, values, gone;
+};
+// Whether a TableLookup finds its rows: a table with numbers as keys and values, which programs write by keys.
+bool HasKeys(const Holding& holding);
+// Rows of such a table by their keys, read while others write.
+class TableLookup {
+ public:
+  static TfStatus Make(tensorflow::Device* device, const Holding& holding, std::unique_ptr<TableLookup>* out);
+  // NotFound: the task has no such table any more.
+  TfStatus Read(const int64_t* keys, size_t count, TableRows* out);
+  // Of keys and values, without a row.
+  std::vector<HoldingReader::Layout> layouts() const;
+  uint64_t row_bytes() const { return defaults_[0].TotalBytes(); }
+
+ private:
+  std::unique_ptr<LoneKernel> finder_;
+  tensorflow::Tensor handle_;
+  // The table does not say which keys it has. It is asked twice, with random defaults: what is both has none.
+  tensorflow::Tensor defaults_[2];
+};
+
+// Puts it there, with these tensors, as its reader had them; instead of what is there, if it is not a table. Then a
+// table's changes, in their order; a table that is there already may come without tensors.
+TfStatus RestoreHolding(tensorflow::Device* device, const Holding& holding, std::vector<tensorflow::Tensor> tensors,
+                        std::vector<TableRows> changes = {});
 
 }  // namespace fusewire::tf

@@ -1,6 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/state/inventory.h"
 
+#include <algorithm>
+
 namespace fusewire::tf {
 
 template <class Index>
@@ -19,7 +21,20 @@ void WriteMarks::MarkRows(const tensorflow::Tensor& indices, Bits* bits) {
   }
 }
 
+void WriteMarks::MarkKeys(const tensorflow::Tensor& keys) {
+  if (keys.dtype() != tensorflow::DT_INT64) return Whole();
+  const auto flat = keys.flat<int64_t>();
+  MutexLock lock(mutex_);
+  if (keys_.size() + static_cast<size_t>(flat.size()) <= kKeysMax) {
+    keys_.insert(keys_.end(), flat.data(), flat.data() + flat.size());
+  } else {
+    keys_.clear();
+    Whole();
+  }
+}
+
 void WriteMarks::Rows(const tensorflow::Tensor& indices) {
+  if (has_keys_.load(std::memory_order_acquire)) return MarkKeys(indices);
   Bits* bits = bits_.load(std::memory_order_acquire);
   if (bits == nullptr) return Whole();
   if (indices.dtype() == tensorflow::DT_INT32) return MarkRows<int32_t>(indices, bits);
@@ -31,6 +46,13 @@ WriteMarks::Taken WriteMarks::Take() {
   Taken taken;
   taken.is_whole = is_whole_.exchange(false, std::memory_order_acq_rel);
   if (is_always_whole_.load(std::memory_order_acquire)) taken.is_whole = true;
+  {
+    MutexLock lock(mutex_);
+    taken.keys.swap(keys_);
+  }
+  if (taken.is_whole) taken.keys.clear();
+  std::sort(taken.keys.begin(), taken.keys.end());
+  taken.keys.erase(std::unique(taken.keys.begin(), taken.keys.end()), taken.keys.end());
   if (kept_ == nullptr) return taken;
   for (size_t word = 0; word < kept_->words.size(); ++word) {
     if (kept_->words[word].load(std::memory_order_relaxed) == 0) continue;

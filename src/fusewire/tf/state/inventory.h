@@ -19,27 +19,32 @@
 
 namespace fusewire::tf {
 
-// The part of one holding that was written since it was copied: rows, one bit each, or the whole. A writer marks it
-// afterwards, and a copy takes the marks before it begins: a write that one copy has missed is in the next one.
-// Home: any thread; Take and SetRows: one. Owns: the bits. Fails: never; a write that is not known to be of rows is one
-// of the whole.
+// The part of one holding that was written since it was copied: rows, one bit each, those of a table by their keys, or
+// the whole. A writer marks it afterwards, and a copy takes the marks before it begins: a write that one copy has
+// missed is in the next one. Home: any thread; Take, SetRows and SetKeys: one. Owns: the bits, and the keys. Fails:
+// never; a write that is not known to be of rows is one of the whole.
 class WriteMarks {
  public:
   void Whole() { is_whole_.store(true, std::memory_order_release); }
-  void Rows(const tensorflow::Tensor& indices);
+  void Rows(const tensorflow::Tensor& indices);  // or keys
   // From now on it counts as always written: one of its writers does not mark.
   void AlwaysWhole() { is_always_whole_.store(true, std::memory_order_release); }
 
   struct Taken {
     bool is_whole = false;
     std::vector<uint64_t> rows;  // otherwise; in order
-    bool empty() const { return !is_whole && rows.empty(); }
+    std::vector<int64_t> keys;   // of a table; in order
+    bool empty() const { return !is_whole && rows.empty() && keys.empty(); }
   };
   Taken Take();
   // How many rows it has: from now on they are marked. Only the first call counts; with others, it is always whole.
   void SetRows(uint64_t rows);
+  // It is a table: from now on, the keys of what is written are marked.
+  void SetKeys() { has_keys_.store(true, std::memory_order_release); }
 
  private:
+  // Of more than this, all is copied.
+  static constexpr size_t kKeysMax = size_t{1} << 20;
   struct Bits {
     explicit Bits(uint64_t count) : rows(count), words((count + 63) / 64) {}
     const uint64_t rows;
@@ -47,11 +52,15 @@ class WriteMarks {
   };
   template <class Index>
   void MarkRows(const tensorflow::Tensor& indices, Bits* bits);
+  void MarkKeys(const tensorflow::Tensor& keys);
 
   std::atomic<bool> is_whole_{true};
   std::atomic<bool> is_always_whole_{false};
   std::atomic<Bits*> bits_{nullptr};  // kept_'s, for writers
   std::unique_ptr<Bits> kept_;
+  std::atomic<bool> has_keys_{false};
+  Mutex mutex_;
+  std::vector<int64_t> keys_ FUSEWIRE_GUARDED_BY(mutex_);
 };
 
 class Inventory {

@@ -23,6 +23,15 @@ bool WritesRows(const std::string& op) {
   return false;
 }
 
+// Updates of tables by their keys.
+bool WritesKeys(const std::string& op) {
+  for (const char* start : {"LookupTableInsert", "LookupTableRemove", "TFRA>CuckooHashTableInsert",
+                            "TFRA>CuckooHashTableRemove", "TFRA>CuckooHashTableAccum"}) {
+    if (absl::StartsWith(op, start)) return true;
+  }
+  return false;
+}
+
 // Its state is only its own position: it has no access to anything else.
 bool IsGenerator(const std::string& op) {
   return absl::StartsWith(op, "Random") || op == "TruncatedNormal" || op == "Multinomial" ||
@@ -32,9 +41,9 @@ bool IsGenerator(const std::string& op) {
 // -1: none. Its arguments are one input each.
 int IndicesOf(const Node& node) {
   const tensorflow::OpDef& def = node.op_def();
-  if (!WritesRows(node.type_string()) || def.input_arg_size() != node.num_inputs()) return -1;
-  for (int i = 0; i < def.input_arg_size(); ++i) {
-    if (def.input_arg(i).name() == "indices") return i;
+  const char* const name = WritesRows(node.type_string()) ? "indices" : WritesKeys(node.type_string()) ? "keys" : "";
+  for (int i = 0; def.input_arg_size() == node.num_inputs() && i < def.input_arg_size(); ++i) {
+    if (def.input_arg(i).name() == name) return i;
   }
   return -1;
 }

@@ -1,5 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What an operation writes of what the task holds: rows of variables, by its indices, or whole ones. An operation that
+// What an operation writes of what the task holds: rows of variables, by its indices, or of tables, by its keys, or
+// whole ones. An operation that
 // is not known counts as a write of everything. For snapshots; without them nothing is marked.
 // Home: any thread. Owns: nothing; the inventory has the marks. Fails: never.
 #pragma once
@@ -18,7 +19,7 @@ class Writes {
   // Null: it writes nothing that outlives its step.
   static std::unique_ptr<const Writes> Of(const tensorflow::Node& node, Inventory* inventory);
 
-  // The input with the numbers of the rows; -1: whole variables.
+  // The input with the numbers of the rows, or with the keys; -1: whole variables and tables.
   int indices() const { return indices_; }
   // After the operation has run, or failed. `indices` is null without such an input.
   void Mark(const tensorflow::Tensor* indices) const;
