@@ -97,6 +97,46 @@ collective::Pieces PiecesOf(const tensorflow::Tensor& tensor) {
   return collective::Pieces(const_cast<void*>(tensorflow::DMAHelper::base(&tensor)), tensor.TotalBytes());
 }
 
+// The search for an operation's group, which a cancel of the step ends early.
+// Home: any thread. Owns: nothing. Fails: with what was found, or as cancelled.
+class GroupSearch : public std::enable_shared_from_this<GroupSearch> {
+ public:
+  // Null: the step can't be cancelled.
+  GroupSearch(tensorflow::CancellationManager* cancellation, tensorflow::StatusCallback done)
+      : cancellation_(cancellation), done_(std::move(done)) {}
+
+  // False: it has been cancelled already, and is at its end.
+  bool Begin() {
+    if (cancellation_ == nullptr) return true;
+    token_ = cancellation_->get_cancellation_token();
+    if (cancellation_->RegisterCallback(token_, [self = shared_from_this()] { self->End(Cancelled(), [] {}); }))
+      return true;
+    End(Cancelled(), [] {});
+    return false;
+  }
+  // `keep` is called if the operation still waits.
+  template <class Keep>
+  void Found(const TfStatus& status, Keep keep) {
+    if (cancellation_ != nullptr) cancellation_->TryDeregisterCallback(token_);
+    End(status, keep);
+  }
+
+ private:
+  static TfStatus Cancelled() { return absl::CancelledError("the step was cancelled"); }
+  template <class Keep>
+  void End(const TfStatus& status, Keep keep) {
+    if (has_ended_.exchange(true, std::memory_order_acq_rel)) return;
+    keep();
+    auto done = std::move(done_);
+    done(status);
+  }
+
+  tensorflow::CancellationManager* const cancellation_;
+  tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
+  std::atomic<bool> has_ended_{false};
+  tensorflow::StatusCallback done_;
+};
+
 // One operation of one rank.
 class Implementation final : public tensorflow::CollectiveImplementationInterface {
  public:
@@ -275,12 +315,16 @@ void CollectiveExecutor::CompleteParamsAsync(const tensorflow::DeviceAttributes&
                                              tensorflow::CancellationManager* cancellation,
                                              tensorflow::StatusCallback done) {
   BaseCollectiveExecutor::CompleteParamsAsync(
-      device, params, cancellation, [this, params, done = std::move(done)](const TfStatus& status) {
+      device, params, cancellation, [this, params, cancellation, done = std::move(done)](const TfStatus& status) {
         if (!status.ok() || !CanServe(*params)) return done(status);
+        // shared_ptr: of what is found, and of a cancel.
+        auto search = std::make_shared<GroupSearch>(cancellation, done);
+        if (!search->Begin()) return;
         groups_->Find(params->group, params->default_rank,
-                      [params, done](const TfStatus& found, const GroupPtr& group) {
-                        if (group != nullptr) params->instance.impl_details.collective_name = kName;
-                        done(found);
+                      [params, search](const TfStatus& found, const GroupPtr& group) {
+                        search->Found(found, [&] {
+                          if (group != nullptr) params->instance.impl_details.collective_name = kName;
+                        });
                       });
       });
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <absl/strings/str_cat.h>
+#include <tensorflow/core/platform/env.h>
 #include "fusewire/base/check.h"
 #include "fusewire/base/log.h"
 #include "fusewire/pipe/pipe_context.h"
@@ -14,6 +15,9 @@
 
 namespace fusewire::tf {
 namespace {
+
+// Of the operation with which a group begins. Those of TensorFlow's are odd.
+constexpr uint64_t kJoinKey = 2;
 
 // "on 2 hosts"
 std::string WhereIs(const std::vector<int>& hosts) {
@@ -56,6 +60,7 @@ class CollectiveGroups::Asking : public std::enable_shared_from_this<Asking> {
     if (task == own.own_task) {
       told_[index].host = own.host;
       told_[index].age = groups_->age_;
+      told_[index].joins = true;
       Ended(TfStatus());
       return;
     }
@@ -82,6 +87,7 @@ class CollectiveGroups::Asking : public std::enable_shared_from_this<Asking> {
             told.member.address.port = words.group_port;
             told.host = words.host;
             told.age = words.group_age;
+            told.joins = words.joins;
           } else {
             self->are_ours_.store(false, std::memory_order_relaxed);
           }
@@ -270,7 +276,6 @@ void CollectiveGroups::Answered(const std::string& name, int rank, const TfStatu
                                 const std::vector<Told>& told) {
   GroupPtr group;
   TfStatus end = status;
-  std::vector<Found> waiting;
   Status aborted;
   {
     // Held while the group is made: either Retire sees the group, or this sees that it has been retired.
@@ -286,19 +291,36 @@ void CollectiveGroups::Answered(const std::string& name, int rank, const TfStatu
         end = ToTf(made.status());
       }
     }
+    entries_[name].group = group;
+    aborted = aborted_;
+  }
+  if (group != nullptr && !aborted.ok()) group->Abort(aborted);
+  const bool joins = std::all_of(told.begin(), told.end(), [](const Told& each) { return each.joins; });
+  if (group == nullptr || !joins) return Settle(name, end, group);
+  collective::CollectiveSpec barrier;
+  barrier.key = kJoinKey;
+  barrier.timeout_ns = kForeverNs;
+  // What waits may go on for long: not at the group's home.
+  group->Start(std::move(barrier), [self = shared_from_this(), name, group](Status joined) {
+    tensorflow::Env::Default()->SchedClosure(
+        [self, name, group, end = ToTf(joined)] { self->Settle(name, end, group); });
+  });
+}
+
+void CollectiveGroups::Settle(const std::string& name, const TfStatus& status, const GroupPtr& group) {
+  std::vector<Found> waiting;
+  {
+    MutexLock lock(mutex_);
     Entry& entry = entries_[name];
     FUSEWIRE_DCHECK(!entry.is_known);
     FUSEWIRE_DCHECK(!entry.waiting.empty());  // the caller that asked
     waiting.swap(entry.waiting);
-    entry.status = end;
-    entry.group = group;
+    entry.status = status;
     entry.is_known = true;
-    // A member that could not be asked may be asked again.
-    if (!end.ok()) entries_.erase(name);
-    aborted = aborted_;
+    // A member that could not be asked may be asked again. A group that could not begin is lost, as an aborted one.
+    if (!status.ok() && group == nullptr) entries_.erase(name);
   }
-  if (group != nullptr && !aborted.ok()) group->Abort(aborted);
-  for (Found& found : waiting) found(end, group);
+  for (Found& found : waiting) found(status, group);
 }
 
 GroupPtr CollectiveGroups::Get(const tensorflow::CollGroupParams& params) {

@@ -3,7 +3,8 @@
 // each task has one device, a CPU, and a server of ours. All members ask the same tasks, and each task gives all of
 // them the same answer, so all members come to the same result and to the same list of hosts. TensorFlow creates a new
 // manager of executors for each cluster that a server is given, and aborted groups work again. So a server has one
-// CollectiveHome for its life, and CollectiveGroups for each of its managers in turn.
+// CollectiveHome for its life, and CollectiveGroups for each of its managers in turn. Operations begin once all members
+// have the group: the root of a broadcast would end early, and be in its next cluster when the last member asks it.
 // Home: any thread. Owns: the server's endpoint and the groups. Fails: Find, with the reason why a member can't be
 // asked.
 #pragma once
@@ -104,11 +105,13 @@ class CollectiveGroups : public std::enable_shared_from_this<CollectiveGroups> {
     collective::GroupMember member;
     uint64_t host = 0;
     uint32_t age = 0;
+    bool joins = false;
   };
   class Asking;
 
   static std::string NameOf(const tensorflow::CollGroupParams& params);
   void Answered(const std::string& name, int rank, const TfStatus& status, const std::vector<Told>& told);
+  void Settle(const std::string& name, const TfStatus& status, const GroupPtr& group);
   Result<std::unique_ptr<collective::Group>> Make(const std::string& name, int rank, const std::vector<Told>& told);
 
   CollectiveHome& home_;

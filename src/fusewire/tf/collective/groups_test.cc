@@ -1,9 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/collective/groups.h"
 
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "fusewire/base/clock.h"
 #include "fusewire/tf/collective/members_test.h"
 
 #include <gmock/gmock.h>
@@ -106,6 +109,56 @@ TEST_F(GroupOfTwoTest, AnUnknownMemberIsAnError) {
   Find(&found);
   EXPECT_EQ(found.count, 1);
   EXPECT_THAT(std::string(found.status.message()), testing::HasSubstr("No worker known as"));
+}
+
+// ---- a group begins once all members have it ----
+
+class JoiningTest : public GroupOfTwoTest {
+ protected:
+  JoiningTest() { own_.joins = other_.joins = true; }
+  void FindOther(FoundGroup* found) {
+    other_.groups->Find(params_, 1, found->Take());
+    other_.grpc().Answer(own_.Words());
+  }
+  static bool Await(const FoundGroup& found) {
+    const int64_t deadline_ns = AddNs(Clock::Real()->NowNs(), 20 * kSecondNs);
+    while (found.count == 0 && Clock::Real()->NowNs() < deadline_ns) std::this_thread::yield();
+    return found.count == 1;
+  }
+};
+
+// Otherwise the first one could end its operation, go on to its next cluster, and answer with that one's age.
+TEST_F(JoiningTest, NoMemberGoesOnBeforeTheOtherHasFoundIt) {
+  FoundGroup first, second;
+  Find(&first);
+  Answer(other_.Words());
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(first.count, 0);
+  FindOther(&second);
+  ASSERT_TRUE(Await(first));
+  ASSERT_TRUE(Await(second));
+  EXPECT_TRUE(first.status.ok()) << first.status;
+  EXPECT_TRUE(second.status.ok()) << second.status;
+  EXPECT_NE(first.group, nullptr);
+}
+
+TEST_F(JoiningTest, AnAbortEndsTheWait) {
+  FoundGroup found;
+  Find(&found);
+  Answer(other_.Words());
+  own_.groups->Abort(absl::UnavailableError("a task was lost"));
+  ASSERT_TRUE(Await(found));
+  EXPECT_THAT(std::string(found.status.message()), testing::HasSubstr("a task was lost"));
+}
+
+TEST_F(JoiningTest, ANewClusterEndsTheWait) {
+  FoundGroup found;
+  Find(&found);
+  Answer(other_.Words());
+  CollectiveGroupsPtr before = own_.groups;
+  own_.groups = own_.home->Renew();
+  ASSERT_TRUE(Await(found));
+  EXPECT_FALSE(found.status.ok());
 }
 
 TEST_F(GroupOfTwoTest, ANewClusterEndsTheSearchOfTheOldOne) {

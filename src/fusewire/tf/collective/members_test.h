@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
@@ -68,6 +69,7 @@ class Member {
     words.group_port = home->port();
     words.group_age = home->age();
     words.host = home->options().host;
+    words.joins = joins;
     return words;
   }
   // The gRPC way to the other.
@@ -82,18 +84,19 @@ class Member {
  public:
   std::unique_ptr<CollectiveHome> home;
   CollectiveGroupsPtr groups;
+  bool joins = false;  // the test answers for it, and it makes no group
 };
 
 // The result of Find.
 struct FoundGroup {
-  int count = 0;
+  std::atomic<int> count{0};
   TfStatus status;
   GroupPtr group;
   CollectiveGroups::Found Take() {
     return [this](const TfStatus& found, const GroupPtr& of) {
-      ++count;
       status = found;
       group = of;
+      ++count;
     };
   }
 };

@@ -19,6 +19,7 @@ constexpr size_t kHostBytesMax = 255;  // as of a name in DNS
 // No host has a slash: an older version, which reads a host here, ignores these.
 constexpr const char* kStateWord = "state/";
 constexpr const char* kEpoch = "epoch/";
+constexpr const char* kJoins = "joins/";
 constexpr size_t kTaskBytesMax = 1024;
 
 bool IsHost(const std::string& text) {
@@ -125,7 +126,8 @@ std::string EncodeDataPort(const DataPort& port) {
          " " + kFuses + " " + std::to_string(port.group_port) + " " + Hex(port.host) + " " +
          std::to_string(port.group_age) + (port.advertised.empty() ? "" : " " + port.advertised) +
          (port.state == 0 ? "" : " " + std::string(kStateWord) + Hex(port.state)) +
-         (port.epoch == 0 ? "" : " " + std::string(kEpoch) + std::to_string(port.epoch));
+         (port.epoch == 0 ? "" : " " + std::string(kEpoch) + std::to_string(port.epoch)) +
+         (port.joins ? " " + std::string(kJoins) : "");
 }
 
 bool DecodeDataPort(const std::string& text, DataPort* port) {
@@ -143,6 +145,7 @@ bool DecodeDataPort(const std::string& text, DataPort* port) {
   port->fuses = std::strcmp(more, kFuses) == 0;
   port->advertised.clear();
   port->state = port->epoch = 0;
+  port->joins = false;
   std::istringstream words(read < 7 ? "" : text.substr(static_cast<size_t>(rest)));
   bool is_first = true;
   for (std::string word; words >> word; is_first = false) {
@@ -150,6 +153,8 @@ bool DecodeDataPort(const std::string& text, DataPort* port) {
       port->state = std::strtoull(word.c_str() + std::strlen(kStateWord), nullptr, 16);
     } else if (word.rfind(kEpoch, 0) == 0) {
       port->epoch = std::strtoull(word.c_str() + std::strlen(kEpoch), nullptr, 10);
+    } else if (word == kJoins) {
+      port->joins = true;
     } else if (is_first && word.size() <= kHostBytesMax && IsHost(word)) {
       port->advertised = word;
     }

@@ -120,9 +120,9 @@ Status DecodeKeptHead(VarReader* reader, KeptHead* kept);
 
 // What a task says about its data port when it is asked over gRPC, as a text; see peer/peer.h.
 //   port := "fusewire" version:decimal port:decimal incarnation:hex "fuses" group_port:decimal host:hex age:decimal
-//           [advertised:host] ["state/" state:hex] ["epoch/" epoch:decimal]
-// with one space between. A reader ignores words that it does not know; to one from before the state, state and epoch
-// are invalid hosts.
+//           [advertised:host] ["state/" state:hex] ["epoch/" epoch:decimal] ["joins/"]
+// with one space between. A reader ignores words that it does not know; to one from before the state, the words with a
+// slash are invalid hosts.
 // Home: none, plain values. Fails: Decode with false, for what no task with the plug-in says.
 struct DataPort {
   uint16_t port = 0;
@@ -137,6 +137,7 @@ struct DataPort {
   uint64_t state = 0;
   // Of such a task: how often somebody has taken it over. Its calls are those from kWhereabouts on, too.
   uint64_t epoch = 0;
+  bool joins = false;  // its collectives begin in a new group once all members have found it
 };
 
 // In the error of a server whose task another process has. The server lives, and knows where the task is, or will know.

@@ -176,6 +176,7 @@ TEST(PortWords, SayWhereTheDataPortIs) {
   said.incarnation = 0xfedcba9876543210;
   said.group_port = 41235;
   said.host = 0xffffffffffffffff;
+  said.joins = true;
   said.Answer(&response);
   PortWords words;
   ASSERT_TRUE(words.Read(response));
@@ -183,6 +184,7 @@ TEST(PortWords, SayWhereTheDataPortIs) {
   EXPECT_EQ(words.incarnation, 0xfedcba9876543210);
   EXPECT_EQ(words.group_port, 41235);
   EXPECT_EQ(words.host, 0xffffffffffffffff);
+  EXPECT_TRUE(words.joins);
   EXPECT_TRUE(words.fuses);
 }
 

@@ -679,6 +679,7 @@ void Server::AnnouncePort() {
     words.port = network_.advertise.port;
   }
   words.group_age = groups_->age();
+  words.joins = true;
   words.host = groups_->options().host;
   const Whereabout place = succession_.place();
   words.state = place.state;
