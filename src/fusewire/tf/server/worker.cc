@@ -178,6 +178,15 @@ void Worker::RunAsList(const tensorflow::RegisterGraphRequest& request, const st
   });
 }
 
+void Worker::CleanupAllAsync(const tensorflow::CleanupAllRequest* request, tensorflow::CleanupAllResponse* response,
+                             tensorflow::StatusCallback done) {
+  GrpcWorker::CleanupAllAsync(request, response, [this, done = std::move(done)](const TfStatus& status) {
+    StarService* star = star_.load(std::memory_order_acquire);
+    if (star != nullptr) star->OnCleared();
+    done(status);
+  });
+}
+
 void Worker::DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest* request,
                                   tensorflow::DeregisterGraphResponse* response, tensorflow::StatusCallback done) {
   static_cast<RendezvousMgr*>(env()->rendezvous_mgr)->Forget(request->session_handle(), request->graph_handle());

@@ -59,6 +59,10 @@ class Worker final : public tensorflow::GrpcWorker {
   void DeregisterGraphAsync(const tensorflow::DeregisterGraphRequest* request,
                             tensorflow::DeregisterGraphResponse* response, tensorflow::StatusCallback done) override;
 
+  // What was in the containers is gone.
+  void CleanupAllAsync(const tensorflow::CleanupAllRequest* request, tensorflow::CleanupAllResponse* response,
+                       tensorflow::StatusCallback done) override;
+
   // Before the first graph: sessions of this process run their graphs here as lists (star/home/step_list.h).
   void RunLists(ListUse use) { lists_ = use; }
 

@@ -31,6 +31,10 @@ class StarService {
   void DropStep(int64_t step) { store_.Drop(step); }
   // Any thread. A graph that this task will run without us.
   void Learn(const tensorflow::RegisterGraphRequest& request);
+  // Any thread. Containers of this task were cleared: the next snapshot copies everything.
+  void OnCleared() {
+    if (snapshots_ != nullptr) snapshots_->inventory().MarkAll();
+  }
   // Any thread that may wait: see Snapshots::Hooks.
   TfStatus Collect(std::vector<KeptClient>* clients);
   // For all runs, if the task can move; otherwise null.
