@@ -7,7 +7,6 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/p2p/matcher.h"
-#include "fusewire/p2p/regions.h"
 #include "fusewire/reactor/waiter.h"
 
 namespace fusewire::p2p {

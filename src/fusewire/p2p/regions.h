@@ -4,11 +4,9 @@
 // names a region or signal that does not exist gets an error, and nothing is written.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
 #include "fusewire/base/bytes.h"
-#include "fusewire/base/list.h"
 #include "fusewire/base/slots.h"
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/buffer.h"
@@ -22,14 +20,6 @@
 #include "fusewire/wire/wire.h"
 
 namespace fusewire::p2p {
-
-// The state of a Signal: its counter, and the operations that wait for it.
-// Any thread may read the value. The Signal owns it.
-struct SignalState {
-  uint64_t name = 0;
-  std::atomic<uint64_t> value{0};
-  List<Op> waiting;
-};
 
 struct RegionState {
   Buffer memory;

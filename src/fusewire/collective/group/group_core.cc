@@ -59,7 +59,8 @@ GroupCore::GroupCore(p2p::Endpoint& endpoint, GroupOptions options)
       home_(endpoint.home()),
       options_(std::move(options)),
       shown_(endpoint, options_),
-      lane_(MayShareArena(options_, home_) ? std::make_unique<ArenaLane>(this, &shown_) : nullptr),
+      lane_(MayShareArena(options_, home_) ? std::make_unique<ArenaLane>(this, endpoint, options_, state_, &shown_)
+                                           : nullptr),
       under_way_("operations and messages of group " + options_.name),
       seats_(options_),
       members_(endpoint, GroupTags(options_.name).Control(), &seats_, this, &under_way_),
@@ -91,7 +92,7 @@ void GroupCore::Publish() {
   state_.rank.store(seats_.rank(), std::memory_order_release);
   state_.ranks.store(seats_.ranks(), std::memory_order_release);
   state_.epoch.store(seats_.epoch(), std::memory_order_release);
-  if (lane_ != nullptr) lane_->Reopen(seats_.epoch());
+  if (lane_ != nullptr) lane_->Reopen(seats_.epoch(), seats_.NamesOfRanks());
   const GroupTags& tags = operations_.tags();
   endpoint_.HandleOffers(tags.First(seats_.epoch()), tags.Last(seats_.epoch()),
                          [core = shared_from_this(), epoch = seats_.epoch()](const p2p::Offer& offer) {
@@ -215,7 +216,16 @@ p2p::OfferAnswer GroupCore::OnOffer(const p2p::Offer& offer, uint32_t epoch) {
   return operations_.OnOffer(offer);
 }
 
-// ---- from threads that wait ----
+// ---- from threads that wait, and from the lane ----
+
+void GroupCore::SendHome(std::unique_ptr<GroupOperation> operation) {
+  operation->core = shared_from_this();
+  home_.Post(static_cast<Mail*>(operation.release()));  // it owns itself until it is delivered
+}
+
+void GroupCore::OnTurnFailed(uint32_t epoch, uint64_t turn, const Status& why) {
+  home_.Post([core = shared_from_this(), epoch, turn, why] { core->SendFailed(epoch, turn, why); });
+}
 
 Status GroupCore::RunOverMessages(std::unique_ptr<GroupOperation> operation) {
   reactor::Completion ended;

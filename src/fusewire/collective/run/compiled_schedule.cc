@@ -7,6 +7,8 @@
 #include <map>
 #include <utility>
 
+#include "fusewire/collective/schedule/schedule_builder.h"
+
 namespace fusewire::collective {
 namespace {
 

@@ -52,7 +52,8 @@ class Server final : public tensorflow::GrpcServer {
   // The other tasks, and then this one, which then begins to keep snapshots.
   TfStatus Start() override;
 
-  // For another cluster: TensorFlow makes a new manager for collectives, and so does this. The other tasks follow.
+  // For another cluster: TensorFlow makes a new manager for collectives, and so does this. The other tasks follow; one
+  // that is not in it goes on in its last.
   TfStatus UpdateServerDef(const tensorflow::ServerDef& def) override;
 
  protected:
