@@ -227,7 +227,7 @@ def attend(line: socket.socket) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # nobody else would end it
         line.close()
         os.chdir(request["cwd"])
-        become(request["words"], request["environment"], (os.open(os.devnull, os.O_RDONLY), out, error), ())
+        exec_program(request["words"], request["environment"], (os.open(os.devnull, os.O_RDONLY), out, error), ())
     os.close(out)
     os.close(error)
     line.sendall(pid.to_bytes(4, "little"))
@@ -256,7 +256,7 @@ def fork_in_session() -> int:
     return pid
 
 
-def become(
+def exec_program(
     words: Sequence[str], environment: Mapping[str, str], streams: tuple[int, int, int], passed: Sequence[int]
 ) -> None:
     """In a fork: runs the command `words` like a new process, and exits."""
@@ -360,7 +360,7 @@ class Forked:
         if self.pid == 0:
             preexec_fn()
             streams = (os.open(os.devnull, os.O_RDONLY), pipes[0][1], pipes[1][1])
-            become(words[1:], env, streams, pass_fds)
+            exec_program(words[1:], env, streams, pass_fds)
         for _, write in pipes:
             os.close(write)
         self.stdout, self.stderr = (io.FileIO(read) for read, _ in pipes)

@@ -42,8 +42,8 @@ ArenaOptions OptionsFor(int ranks) {
 // ---- which thread runs what, and when ----
 
 ArenaLane::ArenaLane(LaneHandler* group, p2p::Endpoint& endpoint, const GroupOptions& options, const GroupState& state,
-                     GroupMonitor* shown)
-    : group_(group), endpoint_(endpoint), options_(options), state_(state), recorder_(shown, options.name) {}
+                     GroupMonitor* monitor)
+    : group_(group), endpoint_(endpoint), options_(options), state_(state), recorder_(monitor, options.name) {}
 ArenaLane::~ArenaLane() = default;
 
 bool ArenaLane::GiveTurn(GroupOperation* operation) {

@@ -52,7 +52,7 @@ class ArenaLane {
  public:
   // All outlive it.
   ArenaLane(LaneHandler* group, p2p::Endpoint& endpoint, const GroupOptions& options, const GroupState& state,
-            GroupMonitor* shown);
+            GroupMonitor* monitor);
   // Call Stop first.
   ~ArenaLane();
   ArenaLane(const ArenaLane&) = delete;

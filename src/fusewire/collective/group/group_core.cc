@@ -58,15 +58,15 @@ GroupCore::GroupCore(p2p::Endpoint& endpoint, GroupOptions options)
     : endpoint_(endpoint),
       home_(endpoint.home()),
       options_(std::move(options)),
-      shown_(endpoint, options_),
-      lane_(MayShareArena(options_, home_) ? std::make_unique<ArenaLane>(this, endpoint, options_, state_, &shown_)
+      monitor_(endpoint, options_),
+      lane_(MayShareArena(options_, home_) ? std::make_unique<ArenaLane>(this, endpoint, options_, state_, &monitor_)
                                            : nullptr),
       under_way_("operations and messages of group " + options_.name),
       seats_(options_),
       members_(endpoint, GroupTags(options_.name).Control(), &seats_, this, &under_way_),
       operations_(
           endpoint, options_, &seats_, &members_, &under_way_,
-          [this](uint64_t turn) { return lane_ != nullptr && lane_->OverMessages(turn); }, &shown_),
+          [this](uint64_t turn) { return lane_ != nullptr && lane_->OverMessages(turn); }, &monitor_),
       survivors_(home_, &seats_, &members_, [this](const std::vector<bool>& dead) { EnterEpoch(dead); }) {}
 
 GroupCore::~GroupCore() = default;
@@ -87,7 +87,7 @@ Status GroupCore::Open() {
 }
 
 void GroupCore::Publish() {
-  shown_.Renew(seats_);
+  monitor_.Renew(seats_);
   state_.idling.store(seats_.idling(), std::memory_order_relaxed);
   state_.rank.store(seats_.rank(), std::memory_order_release);
   state_.ranks.store(seats_.ranks(), std::memory_order_release);
@@ -117,7 +117,7 @@ void GroupCore::Close() {
   Break(why, false);
   if (lane_ != nullptr) lane_->Shut(why);
   closed_ = true;
-  shown_.Close();
+  monitor_.Close();
   operations_.Close();
   members_.Close();
 }

@@ -35,7 +35,7 @@ class GroupCore final : private MemberHandler, public LaneHandler, public std::e
   // At home.
   Status Open();
   // After StartWatch.
-  void Show() { shown_.Open(seats_); }
+  void Show() { monitor_.Open(seats_); }
   // Or ends it, if the lane has run it.
   void Begin(std::unique_ptr<GroupOperation> operation);
   void Cancel(uint64_t number, const Status& why);
@@ -76,7 +76,7 @@ class GroupCore final : private MemberHandler, public LaneHandler, public std::e
   p2p::Endpoint& endpoint_;
   reactor::Reactor& home_;
   const GroupOptions options_;
-  GroupMonitor shown_;
+  GroupMonitor monitor_;
   const std::unique_ptr<ArenaLane> lane_;
   reactor::Drain under_way_;
   Seats seats_;

@@ -183,7 +183,7 @@ void Operations::TurnMail::Post() {
 }
 
 Operations::Operations(p2p::Endpoint& endpoint, const GroupOptions& options, const Seats* seats, Members* members,
-                       reactor::Drain* under_way, std::function<bool(uint64_t turn)> over_messages, GroupMonitor* shown)
+                       reactor::Drain* under_way, std::function<bool(uint64_t turn)> over_messages, GroupMonitor* monitor)
     : home_(endpoint.home()),
       seats_(seats),
       members_(members),
@@ -191,7 +191,7 @@ Operations::Operations(p2p::Endpoint& endpoint, const GroupOptions& options, con
       order_(options.name, std::move(over_messages)),
       runners_(endpoint, options, seats, this),
       table_(home_, [this](GroupOperation* operation) { OnDeadline(operation); }),
-      recorder_(home_, shown, &table_),
+      recorder_(home_, monitor, &table_),
       failed_tags_(endpoint, under_way) {}
 
 // ---- begin ----

@@ -128,7 +128,7 @@ class Operations final : private RunnerOwner {
   // `over_messages` as in call_order.h.
   // `under_way` counts operations from Begin until their `done` has returned.
   Operations(p2p::Endpoint& endpoint, const GroupOptions& options, const Seats* seats, Members* members,
-             reactor::Drain* under_way, std::function<bool(uint64_t turn)> over_messages, GroupMonitor* shown);
+             reactor::Drain* under_way, std::function<bool(uint64_t turn)> over_messages, GroupMonitor* monitor);
   // Mail keeps the owner alive until it is delivered.
   void SetOwner(std::weak_ptr<void> owner) { owner_ = std::move(owner); }
 

@@ -21,7 +21,7 @@ namespace fusewire::collective {
 // serves the lane. Owns: the record of the operation under way.
 class ArenaRecorder final : public ArenaWaits {
  public:
-  ArenaRecorder(GroupMonitor* shown, const std::string& group_name) : shown_(shown), tags_(group_name) {}
+  ArenaRecorder(GroupMonitor* monitor, const std::string& group_name) : monitor_(monitor), tags_(group_name) {}
 
   // Null: its caller has left it, and only its turn is served.
   void Begin(const GroupOperation* operation) {
@@ -46,7 +46,7 @@ class ArenaRecorder final : public ArenaWaits {
   static constexpr size_t kWholeBytesMin = 64 * 1024;
   void Open(int64_t now_ns);
 
-  GroupMonitor* const shown_;
+  GroupMonitor* const monitor_;
   const GroupTags tags_;
   Tally tally_;
   const GroupOperation* operation_ = nullptr;
@@ -57,8 +57,8 @@ class ArenaRecorder final : public ArenaWaits {
 // endpoint's. Owns: the timer, and the counts. It does nothing if the group isn't shown.
 class MessageRecorder {
  public:
-  MessageRecorder(reactor::Reactor& home, GroupMonitor* shown, const OperationTable* table)
-      : home_(home), shown_(shown), table_(table) {}
+  MessageRecorder(reactor::Reactor& home, GroupMonitor* monitor, const OperationTable* table)
+      : home_(home), monitor_(monitor), table_(table) {}
 
   // It has its place among all calls.
   void Begin(GroupOperation* operation);
@@ -70,7 +70,7 @@ class MessageRecorder {
   void Look();
 
   reactor::Reactor& home_;
-  GroupMonitor* const shown_;
+  GroupMonitor* const monitor_;
   const OperationTable* const table_;
   Tally tally_;
   std::unique_ptr<reactor::Timer> timer_;

@@ -151,7 +151,7 @@ TEST_F(HostileGraphs, WithInvalidAttributesAreRefused) {
     if (number != 1) ExpectRefused(absl::StrCat("takes ", number), set("arg0", kTakeAttribute, number));
     ExpectRefused(absl::StrCat("keeps ", number, " for nobody"), set("end", kKeepAttribute, number));
   }
-  ExpectRefused("an end without a place", [](GraphDef* graph) { Find(graph, "end")->mutable_attr()->erase("index"); });
+  ExpectRefused("an end without an index", [](GraphDef* graph) { Find(graph, "end")->mutable_attr()->erase("index"); });
   ExpectRefused("a duplicate _Arg or _Retval index", [](GraphDef* graph) {
     NodeDef* twice = graph->add_node();
     *twice = *Find(graph, "end");
