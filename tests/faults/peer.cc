@@ -332,7 +332,7 @@ Status StandApart(const std::string& how) {
 }
 
 int Main(const Settings& settings) {
-  // Ends with the test, however that ends.
+  // Ends with the test, also if the test crashes.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (settings.Number("parent", getppid()) != getppid()) return 4;
   const Status apart = StandApart(settings.Text("apart"));

@@ -115,7 +115,7 @@ def of_this_machine() -> list[str]:
 
 
 def survey(addresses: Iterable[str], seconds: float, say: Callable[[str], None]) -> Survey:
-    """Asks the tasks there and the others of their clusters, then measures for so many seconds at most."""
+    """Asks the tasks there and the others of their clusters, then measures for `seconds` at most."""
     peers: dict[str, Peer] = {}
     wanted, unasked = list(addresses), 0
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:

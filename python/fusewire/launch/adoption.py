@@ -65,7 +65,7 @@ def spread(tasks: Sequence[str], living: Sequence[Task]) -> list[Order[Task]]:
 class Adoption(Generic[Task]):
     """Of all that one process has served. When `ended` can be read, the results are complete.
 
-    Tasks may have moved since the launcher heard of them, so the living are asked first what they serve: of `known`,
+    Tasks may have moved since they reported to the launcher, so living servers are asked first what they serve: of `known`,
     what none of them has is to be adopted as well, and what one of them has is not.
     """
 

@@ -22,7 +22,7 @@ from fusewire.inspect.seeing import Place
 from fusewire.launch.loop import Loop
 
 EVERY_S = 1.0
-STEPS_S, STEPS_KEPT = 5.0, 64  # a rate of told steps is over so many seconds
+STEPS_S, STEPS_KEPT = 5.0, 64  # a rate of reported steps is over this many seconds
 ANSWER_BYTES_MAX = 4 << 20
 NUMBER_MAX = 1 << 63
 READ_BYTES = 1 << 16

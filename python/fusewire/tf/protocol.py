@@ -96,7 +96,7 @@ def warn_of_earlier_servers() -> None:
 
 
 def warn_of_misspelt_settings() -> None:
-    """`fusewire run` has said it for all of its tasks."""
+    """`fusewire run` has logged it for all of its tasks."""
     if not is_launched() and (text := settings.misspelt()):
         _warn_once(text, "setting")
 

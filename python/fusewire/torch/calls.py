@@ -67,7 +67,7 @@ class Made:
         return copy
 
     def reduced(self, tensors: Sequence[Any], op: Any) -> Any:
-        """The reduction of these tensors, which get what becomes of it."""
+        """The reduction of these tensors, which get its result."""
         one = reduced_here(tensors, op)
         self.written_back.extend((tensor, one) for tensor in tensors)
         return one

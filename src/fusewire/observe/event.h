@@ -18,7 +18,7 @@
 
 namespace fusewire::observe {
 
-// An operation that has ended, as a listener hears of it.
+// An operation that has ended, as it is reported to a listener.
 struct EventFacts {
   Kind kind = Kind::kReceive;
   std::string peer;  // "ps:0"; of a collective: its group

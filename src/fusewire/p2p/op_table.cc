@@ -272,7 +272,7 @@ void OpTable::EndOnceReleased(Op* op, const Status& status) {
     return;
   }
   Move(op, State::kEnding);
-  FreeOffer(op);  // now: when the pipe lets go, another pipe may be in use, whose offers are counted from 0
+  FreeOffer(op);  // now: when the pipe releases it, another pipe may be in use, whose offers are counted from 0
   op->run.status = status;
   op->run.lane_bytes = 0;
   if (pipe::Pipe* pipe = op->run.lane->pipe()) op->run.lane_bytes = pipe->stats().bytes_out.Read();

@@ -46,7 +46,7 @@ class Intake final : private FrameSink {
 
   // Takes what comes in, from Open on.
   FrameReader& reader() { return reader_; }
-  // Not ok: the peer has said goodbye, with this reason.
+  // Not ok: the peer has sent a goodbye, with this reason.
   const Status& goodbye() const { return goodbye_; }
   // At times: whether what comes in makes sense.
   Status CheckMetaGrows(int64_t now_ns);

@@ -20,8 +20,8 @@ constexpr uint32_t kChunkBytesMin = 4096;  // smaller ones would be mostly heade
 
 }  // namespace
 
-// The life of a pipe: greeting, open, goodbye, closed. It hears the connection and the clock, hands what they say to
-// the part that it is about (sender, intake, heartbeat), and alone decides when the pipe opens and closes.
+// The life of a pipe: greeting, open, goodbye, closed. It gets the events of the connection and of the clock, hands them
+// to the part that they are for (sender, intake, heartbeat), and alone decides when the pipe opens and closes.
 class Pipe::Core final : private transport::ConnectionHandler, private reactor::Flushable {
  public:
   Core(PipeContext& context, reactor::Reactor& home, std::unique_ptr<transport::Connection> connection, Role role,
@@ -357,7 +357,7 @@ void Pipe::Core::Leave(Status why) {
   }
 }
 
-// Everything that had begun to travel, and the goodbye behind it, is where the peer can read it.
+// The peer can read every message that had begun to be sent, and the goodbye after them.
 void Pipe::Core::FinishGoodbye() {
   if (state_ != State::kSayingGoodbye || !sender_.idle()) return;
   if (connection_->Delivered()) connection_->Close(why_closing_);
@@ -378,7 +378,7 @@ void Pipe::Core::OnClosed(Status why) {
 void Pipe::Core::Abort(const Status& why) {
   if (state_ == State::kClosed) return;
   if (why_closing_.ok()) why_closing_ = why.Peer(peer_.ToString());
-  connection_.reset();  // the network lets go of everything before any Done hears that it is done
+  connection_.reset();  // the network releases all memory before any Done is called
   EndAll(why_closing_);
 }
 

@@ -50,7 +50,7 @@ class SendWindow {
   uint64_t standing_ = 0;
   uint64_t sent_ = 0;
   uint64_t limit_ = 0;
-  uint64_t wanted_ = 0;  // the position that the peer has heard of last
+  uint64_t wanted_ = 0;  // the position that was last reported to the peer
 };
 
 class ReceiveWindow {
@@ -144,7 +144,7 @@ class Pieces {
   Pieces(const Pieces&) = delete;
   Pieces& operator=(const Pieces&) = delete;
 
-  // A message of so many segments begins.
+  // A message with this many segments begins.
   Status OnReceived(uint16_t segments) {
     if (segments <= 1) return Status::Ok();
     held_bytes_ += segments * kPieceBytes;
@@ -161,7 +161,7 @@ class Pieces {
  private:
   // Alignment, a Buffer, a place; rounded.
   static constexpr uint64_t kPieceBytes = 128;
-  // So much is not counted, like a pipe's standing window: the usual message costs nothing here.
+  // This much is not counted, like a pipe's standing window: the usual message costs nothing here.
   static constexpr uint64_t kFreeBytes = 256 * 1024;
 
   Status Take();

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A task's services over real sockets: who comes by the one listener, and where it lives then.
+// A task's services over real sockets: the peers that come by the one listener, and the homes of their pipes.
 #include "fusewire/task/task.h"
 
 #include <gmock/gmock.h>

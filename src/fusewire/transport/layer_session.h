@@ -48,7 +48,7 @@ class Session {
   void SetReady() { is_ready_ = true; }
   // Moves what has come, in its order. Returns how much.
   size_t Take(Bytes into);
-  // So many bytes of what has come, in one piece, without taking them. Empty: they have not come yet.
+  // The next bytes that have arrived, in one piece, without taking them. Empty: that many have not arrived yet.
   ConstBytes Peek(size_t bytes);
   void Drop(size_t bytes);  // that were peeked
   void Put(ConstBytes bytes);

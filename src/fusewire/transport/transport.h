@@ -95,7 +95,7 @@ class Connection {
   // At home. When it returns, nothing touches the memory that Landing() named last: for a handler that needs it back
   // before the next call. OnLanded still tells of the bytes that have come there by then, now or later.
   virtual void TakeBackLanding() {}
-  // At home, inside OnBytes, of one that was adopted and that nothing was written to yet: lets go of its home, for
+  // At home, inside OnBytes, of one that was adopted and that nothing was written to yet: leaves its home, for
   // another. Unread bytes move with it, and the dialler does not notice. The handler gets no more calls.
   // Null: it cannot, and nothing has changed.
   virtual std::unique_ptr<Incoming> HandOver() { return nullptr; }
@@ -137,7 +137,7 @@ class Transport {
                                         OnDialed on_dialed) = 0;
   // Any thread. Whether each connection that comes in can be handed over, see Connection.
   virtual bool HandsOver() const { return false; }
-  // Any thread. The memory of a connection that came in and has said no more than a greeting, roughly.
+  // Any thread. The approximate memory of an accepted connection that has sent no more than a greeting.
   virtual size_t GreetingBytes() const { return 16 * 1024; }
 };
 

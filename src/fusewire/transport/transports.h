@@ -36,7 +36,7 @@ uint64_t SharedBytesWritten();
 
 // ---- UCX ----
 struct UcxOptions {
-  // Whether UCX is taken wherever it works, or only between two tasks that both have an RDMA device that is up: where
+  // Whether UCX is used wherever it works, or only between two tasks that both have an RDMA device that is up: where
   // there is none when the transport is made, the lower one is all there is.
   bool always = true;
   // A name for the loader, or a path.

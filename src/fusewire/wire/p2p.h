@@ -40,7 +40,7 @@ enum class P2pVerb : uint16_t {
   kResult = 7,    // your send or put has ended here
   kWithdraw = 8,  // what I offered is no longer there
   kPosted = 9,    // a receive is posted: what is sent from now on with this tag need not wait
-  kCredit = 10,   // so many more bytes of small messages may come before they are received
+  kCredit = 10,   // how many more bytes of small messages may come before they are received
   kPut = 11,      // into a region
   kGet = 12,      // from a region
   kGot = 13,      // the answer to it

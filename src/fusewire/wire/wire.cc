@@ -135,7 +135,7 @@ void EncodeHeader(const FrameHeader& header, ConstBytes meta, Bytes out) {
   FUSEWIRE_CHECK(out.size >= kHeaderBytes);
   FUSEWIRE_CHECK(meta.size == header.meta_bytes);
   uint8_t* to = out.data;
-  // In words of eight bytes, for the CRC reads them right away: with smaller stores this function takes twice as long.
+  // In words of eight bytes, as the CRC reads them right away: with smaller stores this function takes twice as long.
   Store(to + kMagicAt, kFrameMagic | uint64_t{static_cast<uint8_t>(header.kind)} << (8 * kKindAt) |
                            uint64_t{header.flags} << (8 * kFlagsAt) | uint64_t{header.method} << (8 * kMethodAt) |
                            uint64_t{header.segments} << (8 * kSegmentsAt));

@@ -127,7 +127,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   void Ask(const SidePtr& side, const ReturnPtr& awaited);
   // What a task says of itself, with what others say of it: the later epoch counts. Fails if that one is lost.
   TfStatus Compare(PortWords* words);
-  // Others have said it. False: nothing later than what was found here before.
+  // Reported by another task. False: it is not newer than what was found here before.
   bool IsFoundElsewhere(PortWords* words);
   // `deadline_ns`: until then it is looked for again, if it has moved on meanwhile.
   void Answered(const SidePtr& side, const TfStatus& status, bool has_plugin, PortWords words, int64_t deadline_ns);

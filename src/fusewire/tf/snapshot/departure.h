@@ -36,7 +36,7 @@ class Departure final : public StateSink {
   // What the taker wants next. False: it has not asked for so long.
   bool Await(MoveWant* want);
   TfStatus Append(ConstBytes frame_head, ConstBytes content) override;
-  // A round of so many bytes ends.
+  // A round ends; it has sent this many bytes.
   TfStatus EndRound(uint64_t bytes);
   // Instead of EndRound, after the last: the pieces, and what is left of the round.
   TfStatus Say(MoveSaid said, std::vector<std::string> pieces, uint64_t bytes = 0);

@@ -98,7 +98,7 @@ class ShmSender {
   bool peer_reads_ = false;  // it has shown that it can read our memory
   bool full_ = false;        // the ring took less than it was offered: wait for room before the next try
   bool room_due_ = false;    // a Write waits for room
-  // Writes that are answered once the peer has read so many loans.
+  // Writes that are answered once the peer has read that many loans.
   struct Unread {
     size_t bytes;
     uint64_t loans;

@@ -79,7 +79,7 @@ constexpr int kBufferLocks = 72;  // since Linux 5.14
 #endif
 
 // The kernel uses twice the number that it is given; on a modern kernel, nearly all of that may be payload. An
-// established connection keeps to the window that it has, unless it is told another.
+// established connection keeps the window that it has, unless another one is set.
 void HoldUnread(int fd, int bytes_max) {
   SetInt(fd, SOL_SOCKET, SO_RCVBUF, bytes_max / 2);
   SetInt(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, bytes_max);

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The connection that two ends meet over: control messages both ways, one behind the other, and then the stream itself
 // if it stays there. It stays open in any case: when it ends, the peer has ended.
-// Home: one reactor. Owns: the connection, and what came over it before it had a reader. Fails: the handler is told.
+// Home: one reactor. Owns: the connection, and what came over it before it had a reader. Fails: through its handler.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ void Feed(ConnectionHandler* handler, const bool* closed, ConstBytes data);
 
 class UcxReceiver {
  public:
-  // `end` is told when a loan has landed. `broken`: why UCX lost the peer; the first reason counts.
+  // `end` is notified when a loan has landed. `broken`: why UCX lost the peer; the first reason counts.
   UcxReceiver(UcxEnd* end, Status* broken) : end_(*end), broken_(*broken) {}
   ~UcxReceiver() { Drop(); }
   UcxReceiver(const UcxReceiver&) = delete;

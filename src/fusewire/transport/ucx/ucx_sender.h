@@ -13,7 +13,7 @@ namespace fusewire::transport {
 
 class UcxSender final : private UcxLender {
  public:
-  // `end` is told when a loan is back. `broken`: why UCX lost the peer; the first reason counts.
+  // `end` is notified when a loan is returned. `broken`: why UCX lost the peer; the first reason counts.
   UcxSender(UcxEnd* end, Status* broken) : end_(*end), broken_(*broken) {}
 
   void Begin(UcxPeer* peer, uint64_t peer_id);

@@ -359,7 +359,7 @@ void StarService::Store(std::unique_ptr<IncomingValues> values, rpc::Reply reply
 
 void StarService::MakeAhead(const std::vector<std::string>& parts) {
   for (const std::string& part : parts) {
-    // Where one can't be made, its workers hear of it when they place it.
+    // If one can't be made, its workers get the error when they place it.
     const TfStatus made = shelf_.MakeAhead(part);
     if (!made.ok()) LOG(WARNING) << "fusewire: a part of a task that moves here can't be made yet: " << made;
   }
