@@ -321,7 +321,7 @@ def tasks_of_process(indexes: Sequence[int]) -> str:
 
 
 def expanded(cluster: dict[str, Any], ps: int) -> dict[str, Any]:
-    """The cluster of a TF_CONFIG, with `count` parameter servers in the processes that it has for them: those of a
+    """The cluster of a TF_CONFIG, with `ps` parameter servers in the processes that it has for them: those of a
     process follow each other from its port on. ValueError."""
     given = cluster.get("ps")
     if not isinstance(given, list) or not 0 < len(given) <= ps:

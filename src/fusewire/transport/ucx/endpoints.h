@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // One endpoint for each worker of a peer that this home speaks with, whatever the number of connections.
-// An endpoint ends when it has failed: then its users are notified. Or it retires, when the peer has a new one: then its
-// users keep it, and it ends with the last of them.
+// An endpoint ends when it has failed: then its users are notified. Or it retires, when the peer has a new one:
+// then its users keep it, and it ends with the last of them.
 // Home: one reactor. Owns: the endpoints. Fails: Reach and Meet say why.
 #pragma once
 
