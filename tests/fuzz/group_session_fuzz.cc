@@ -222,14 +222,14 @@ class Session {
     posted.member = member;
     posted.call = calls_.size() - 1;
     posted.began_ns = world_.clock()->NowNs();
-    const auto ranks = static_cast<size_t>(core.ranks());
-    spec.root %= core.ranks();
+    const auto ranks = static_cast<size_t>(core.state().ranks.load());
+    spec.root %= core.state().ranks.load();
     const bool one = spec.kind == CollectiveKind::kAllReduce || spec.kind == CollectiveKind::kReduce ||
                      spec.kind == CollectiveKind::kBroadcast;
     if (spec.kind != CollectiveKind::kBarrier) {
       spec.counts.assign(one ? 1 : ranks, count);
-      const bool has_part =
-          (spec.kind == CollectiveKind::kGather || spec.kind == CollectiveKind::kScatter) && spec.root != core.rank();
+      const bool has_part = (spec.kind == CollectiveKind::kGather || spec.kind == CollectiveKind::kScatter) &&
+                            spec.root != core.state().rank.load();
       const Bytes to = posted.Array(count * (one || has_part ? 1 : ranks));
       spec.to = Pieces(to.data, to.size);
     }

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Whether the peer is alive: when it last sent something, when it is pinged, when it has been silent for too long. Pure:
-// no timer, no clock; every call is given the time.
+// Whether the peer is alive: when it last sent something, when it is pinged, when it has been silent for too long.
+// Pure: no timer, no clock; every call is given the time.
 // Home: the pipe's. Owns: times. Fails: never; Look says what it sees.
 #pragma once
 

@@ -183,7 +183,8 @@ void Operations::TurnMail::Post() {
 }
 
 Operations::Operations(p2p::Endpoint& endpoint, const GroupOptions& options, const Seats* seats, Members* members,
-                       reactor::Drain* under_way, std::function<bool(uint64_t turn)> over_messages, GroupMonitor* monitor)
+                       reactor::Drain* under_way, std::function<bool(uint64_t turn)> over_messages,
+                       GroupMonitor* monitor)
     : home_(endpoint.home()),
       seats_(seats),
       members_(members),

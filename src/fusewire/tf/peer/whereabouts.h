@@ -44,7 +44,6 @@ bool HasTask(task::Task& task, const Whereabout& said, int64_t limit_ns, Whereab
 rpc::Method ExchangeMethod(WhereaboutsPtr known);
 
 // Asks other tasks, one after the other, until one knows where a task is now, or nobody holds it any more.
-// Home: any thread. Owns: nothing. Fails: never.
 class Scout : public std::enable_shared_from_this<Scout> {
  public:
   struct Options {

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The copier's side of a move: the rounds, the last one, and then the question who has the task.
-// Home: the thread that writes the task's snapshots. Owns: nothing. Fails: with the reason why the task stays.
+// Home: the thread that writes the task's snapshots. Fails: with the reason why the task stays.
 #pragma once
 
 #include <functional>
