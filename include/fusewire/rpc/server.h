@@ -22,7 +22,7 @@ class Task;
 namespace fusewire::rpc {
 
 struct ServerOptions {
-  // Per peer. More: the peer breaks its promise, and is cut off.
+  // Per peer. One that exceeds it violates the protocol, and is cut off.
   uint32_t calls_in_flight_max = 65536;
   // The memory of answers that their callers have not taken yet, of all servers of the process together; an answer
   // beyond it fails with kOverloaded. Memory that a handler lends does not count. 0: as much as the receive budget, and

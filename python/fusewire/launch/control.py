@@ -43,7 +43,7 @@ class ControlError(Exception):
 
 @dataclasses.dataclass
 class Request:
-    """What somebody wants. Its functions may be called by any thread; the last line ends it."""
+    """One request. Its functions may be called by any thread; the last line ends it."""
 
     words: list[str]
     lines: "queue.SimpleQueue[tuple[str, str]]" = dataclasses.field(default_factory=queue.SimpleQueue)

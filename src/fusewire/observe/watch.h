@@ -64,7 +64,7 @@ class Watch {
   // A task has begun to serve, perhaps again. Its file is written again.
   void AddTask(TaskFacts task);
   bool HasTask(const std::string& task);
-  // It serves no more. Without any task, there is no file.
+  // It no longer serves. Without any task, there is no file.
   void RemoveTask(const std::string& task);
   // The task's cluster has changed.
   void SetMembers(const std::string& task, Members members);

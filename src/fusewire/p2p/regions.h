@@ -34,7 +34,7 @@ class Regions {
 
   // ---- ours ----
   Result<RegionRef> Open(Buffer memory, Access access);
-  // After it nothing is written any more.
+  // Nothing is written after it.
   void Close(RegionRef ref);
   // 0: regions_max signals are open.
   uint64_t OpenSignal(SignalState* state) { return signals_.Take(state); }

@@ -41,7 +41,7 @@ class Heartbeat {
     if (silent_ns(now_ns) < silent_ns_max_) return Peer::kHeard;
     return std::exchange(suspect_, true) ? Peer::kSilent : Peer::kSuspect;
   }
-  // Of a ping that is due: what the answer will repeat. `wrote_ns`: when we last wrote anything.
+  // For a ping that is due: what the answer will repeat. `wrote_ns`: when we last wrote anything.
   std::optional<uint64_t> Ping(int64_t now_ns, int64_t wrote_ns) {
     FUSEWIRE_DCHECK(wrote_ns <= now_ns);
     if (now_ns - wrote_ns < PeriodNs() / 2 && silent_ns(now_ns) < PeriodNs()) return std::nullopt;

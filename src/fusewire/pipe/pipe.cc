@@ -20,8 +20,8 @@ constexpr uint32_t kChunkBytesMin = 4096;  // smaller ones would be mostly heade
 
 }  // namespace
 
-// The life of a pipe: greeting, open, goodbye, closed. It gets the events of the connection and the clock, hands them to
-// the part that they are for (sender, intake, heartbeat), and alone decides when the pipe opens and closes.
+// The life of a pipe: greeting, open, goodbye, closed. It gets the events of the connection and the clock, hands them
+// to the part that they are for (sender, intake, heartbeat), and alone decides when the pipe opens and closes.
 class Pipe::Core final : private transport::ConnectionHandler, private reactor::Flushable {
  public:
   Core(PipeContext& context, reactor::Reactor& home, std::unique_ptr<transport::Connection> connection, Role role,

@@ -68,7 +68,7 @@ class Handover {
   // Parked at that place: returns the events that have come, and whether they are a reason to come home.
   bool AwaitWork(ThreadPlace place, PolledEvents* polled);
   void ThreadRuns() { place_.store(ThreadPlace::kRunning, std::memory_order_seq_cst); }
-  // At home. Nobody looks after the loop from now on, but senders.
+  // At home. From now on only senders look after the loop.
   void ThreadEnds();
   void ForgetThread() { place_.store(ThreadPlace::kNone); }
 

@@ -156,7 +156,7 @@ class Operations final : private RunnerOwner {
   bool WaitsToReach(int seat) const;
 
  private:
-  // Brings what must not happen inside another call: the end of operations, and the next turn of work.
+  // Carries what must not happen inside another call: the end of operations, and the next turn of work.
   class TurnMail final : public Mail {
    public:
     explicit TurnMail(Operations* operations) : operations_(operations) {}

@@ -16,8 +16,8 @@
 
 namespace fusewire::collective {
 
-// Of the operations of an arena. A small one takes less time than its record: it is counted, and
-// recorded only once it waits for longer than its spin, or while somebody reads the records. Home: the thread that
+// Records the operations of an arena. A small one takes less time than its record: it is counted, and recorded
+// only once it waits for longer than its spin, or while somebody reads the records. Home: the thread that
 // serves the lane. Owns: the record of the operation under way.
 class ArenaRecorder final : public ArenaWaits {
  public:
@@ -53,7 +53,7 @@ class ArenaRecorder final : public ArenaWaits {
   OpRecord record_;
 };
 
-// Of the operations that go over messages: it looks from time to time for which ranks those wait that last. Home: the
+// Records operations that go over messages: from time to time, also for which ranks the long ones wait. Home: the
 // endpoint's. Owns: the timer, and the counts. It does nothing if the group isn't shown.
 class MessageRecorder {
  public:

@@ -96,7 +96,7 @@ class PackedTexts {
   explicit PackedTexts(ConstBytes content) : lengths_(content), texts_(ConstBytes()), content_(content) {}
   // Finds the first of `count`. False: their lengths are cut off.
   bool Open(uint64_t count);
-  // So often. False: it is cut off.
+  // Reads that many. False: it is cut off.
   bool Next(ConstBytes* text);
 
  private:

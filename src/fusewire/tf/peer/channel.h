@@ -34,7 +34,7 @@ class TicketBook {
  public:
   TicketBook();
   Ticket Take();
-  // Its run has ended, whatever its end.
+  // Its run has ended, well or not.
   void GiveBack(const Ticket& ticket);
 
  private:
@@ -114,7 +114,7 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
     transport::Address address;
     uint64_t incarnation = 0;
     std::string target;    // "/job:ps/replica:0/task:0", for words
-    std::string protocol;  // of this task, for words; empty: says nothing
+    std::string protocol;  // of this task, for logs; empty: it logs nothing
     int64_t patience_ns = 0;
     // For how long a call may be made again, from the last sign of life of a peer whose connection is lost.
     int64_t recovery_ns = 0;

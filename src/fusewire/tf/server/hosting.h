@@ -44,7 +44,7 @@ class Hosting {
 
   // A process serves each task once. `name`: of the task, with its address. AlreadyExists: another server does.
   TfStatus Begin(const std::string& name, Server* server);
-  // It serves the task no more, or can't.
+  // It no longer serves the task, or can't.
   void End();
   bool IsFirstStart() { return !is_started_.exchange(true); }
 

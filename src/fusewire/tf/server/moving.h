@@ -3,7 +3,7 @@
 // answers (heads/moves.h), and the snapshot folder says whose the task is. A process that drains asks the others to
 // take its tasks: one that is told to end (SIGTERM) does so first. An operator's orders:
 //   "adopt ps:3"      take the task over from its snapshots, and serve it beside the process's own
-//   "move ps:3 1000"  likewise, from the server that has it, while steps run; they may stand still for so many ms
+//   "move ps:3 1000"  likewise, from the server that has it, while steps run, which may stand still for that many ms
 //   "drain 1000"      move each task of the process to the others
 // Home: any thread; what waits says so. Owns: a thread that drains, until the process ends. Fails: with the other
 // side's reason; an order, with what was said and what to say instead; where tasks stay, the signal does what it would
@@ -50,7 +50,7 @@ TfStatus GiveAway(const std::string& task, uint64_t pause_ms_max, const std::vec
 // The same in all servers of this process, and in no other process.
 uint64_t ProcessId();
 
-// Once a process; later calls change nothing. `drain` is called on a thread of its own, and has so long.
+// Once a process; later calls change nothing. `drain` is called on a thread of its own, and must end within limit_ns.
 void DrainBeforeTheEnd(int64_t limit_ns, std::function<TfStatus()> drain);
 // It has been told to end, or gives its tasks away: it takes none.
 bool IsDraining();

@@ -16,7 +16,7 @@ namespace fusewire::tf {
 
 class RemoteWorker final : public tensorflow::WorkerInterface, public HasWays {
  public:
-  // The other tasks of its job, which are asked where it is while it does not answer. Null: nobody is.
+  // The other tasks of its job, which are asked where it is while it does not answer. Null: none is asked.
   using Siblings = std::function<std::vector<Ways>()>;
   // It belongs to a worker cache of ours.
   explicit RemoteWorker(Ways ways, Siblings siblings = nullptr);

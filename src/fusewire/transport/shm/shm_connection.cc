@@ -31,7 +31,7 @@ void ShmConnection::SetLender(pid_t pid) {
 
 Status ShmConnection::SetOrigin(std::unique_ptr<ShmOrigin> origin) {
   FUSEWIRE_CHECK(handler_ == nullptr);
-  FUSEWIRE_TRY(peer_bell_.TieLast(*bell_, peer_pid_, &origin->hello.files[1], origin->hello.message.bit));
+  FUSEWIRE_TRY(peer_bell_.ChangeLast(*bell_, peer_pid_, &origin->hello.files[1], origin->hello.message.bit));
   origin_ = std::move(origin);
   return Status::Ok();
 }
