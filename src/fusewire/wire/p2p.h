@@ -31,8 +31,8 @@
 namespace fusewire::wire {
 
 enum class P2pVerb : uint16_t {
-  kOpen = 1,      // what I take; said once by both on each new pipe
-  kUse = 2,       // this is the one pipe that we use; said by the endpoint whose name comes first
+  kOpen = 1,      // what I take; sent once by both on each new pipe
+  kUse = 2,       // this is the one pipe that we use; sent by the endpoint whose name comes first
   kEager = 3,     // a small message
   kOffer = 4,     // a large one waits here; with a receive, its data follows if it fits there; or here it is, if wanted
   kRequest = 5,   // send it, here

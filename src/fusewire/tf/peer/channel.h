@@ -167,9 +167,9 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   void OnUp(const char* wire);
   void OnDown(const Status& why, bool was_up);
 
-  // A mail that takes the receives out of the entrance.
-  struct Doorman final : Mail {
-    explicit Doorman(Channel* channel_in) : channel(channel_in) {}
+  // A mail that takes the receives out of the inbox.
+  struct GatherMail final : Mail {
+    explicit GatherMail(Channel* channel_in) : channel(channel_in) {}
     void Deliver() override { channel->Gather(); }
     Channel* const channel;
   };
@@ -193,9 +193,9 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   Losses losses_;
   rpc::Client client_;
   reactor::Reactor& home_;
-  Mailbox entrance_;                    // receives on their way home
-  std::atomic<bool> is_called_{false};  // the doorman is posted
-  Doorman doorman_{this};
+  Mailbox inbox_;                       // receives on their way home
+  std::atomic<bool> is_called_{false};  // gather_mail_ is posted
+  GatherMail gather_mail_{this};
   KeyNames names_;                                              // at home
   std::vector<Recv*> gathered_;                                 // at home
   reactor::Timer cleanup_timer_;                                // at home

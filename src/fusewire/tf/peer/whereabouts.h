@@ -51,7 +51,7 @@ class Scout : public std::enable_shared_from_this<Scout> {
     uint64_t after_epoch = 0;  // the one that was lost
     int64_t every_us = 0;
     WhereaboutsPtr known;
-    std::function<ChannelPtr(uint64_t turn)> other;  // whom to ask next; null: nobody
+    std::function<ChannelPtr(uint64_t turn)> other;  // the next task to ask; null: none
     std::function<void()> found;                     // once, unless it is stopped before
   };
   explicit Scout(Options options) : options_(std::move(options)) {}

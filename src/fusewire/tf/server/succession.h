@@ -29,7 +29,7 @@ class Succession {
   bool IsServed(task::Task& own, const Owner& owner);
   // This process serves it there. Without an epoch, nobody takes it over.
   void Serve(const Whereabout& place);
-  // What is known here; they answer with what they know.
+  // Sends what is known here; they answer with what they know.
   void Tell(const std::vector<Ways>& siblings);
   Whereabout place() const;
   // How the task came here, in words; empty: it did not move.

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// One endpoint for each worker of a peer that this home speaks with, whatever the number of connections.
+// One endpoint for each worker of a peer that this home communicates with, whatever the number of connections.
 // An endpoint ends when it has failed: then its users are notified. Or it retires, when the peer has a new one:
 // then its users keep it, and it ends with the last of them.
 // Home: one reactor. Owns: the endpoints. Fails: Reach and Meet say why.
@@ -24,7 +24,7 @@ namespace fusewire::transport {
 // A connection that uses a peer.
 class UcxPeerUser : public ListNode {
  public:
-  // At home, outside of UCX. It uses the peer no more.
+  // At home, outside of UCX. It no longer uses the peer.
   virtual void OnPeerFailed(const Status& why) = 0;
 
  protected:

@@ -22,7 +22,7 @@ class UcxLowerHandler {
   virtual void OnControl(const UcxControlMessage& message, ConstBytes address) = 0;
   // The peer sends no control messages: its stream has begun with these bytes.
   virtual void OnStranger(ConstBytes begun) = 0;
-  // The peer broke the rules.
+  // The peer violated the protocol.
   virtual void OnMisbehaved(Status why) = 0;
   // No control message waits any more.
   virtual void OnControlSent() = 0;
@@ -64,7 +64,7 @@ class UcxLowerConnection final : private ConnectionHandler {
   bool Delivered() { return connection_->Delivered(); }
   // OnLowerClosed follows.
   void CloseStream(Status why);
-  // Nothing follows that anybody needs.
+  // Nothing that is needed follows.
   void Close();
 
  private:
