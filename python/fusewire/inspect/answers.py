@@ -177,7 +177,7 @@ STATUS = row_of(
                     **_texts("kind", "task", "peer"),
                     **_counts("count", "bytes", "time_ns", "p50_ns", "p99_ns", "open", "oldest_ns"),
                 },
-                _counts("bytes_given"),  # a task of 0.1 does not say it
+                _counts("bytes_given"),  # not sent by a task of 0.1
             )
         ),
         "open": list_of(

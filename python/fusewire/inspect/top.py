@@ -173,7 +173,7 @@ class TaskView:
     slowest_peer: str = ""  # by the mean time of its answers in this view; of a rank: waited for longest
     slowest_peer_s: float = 0.0
     collectives_per_s: float = 0.0
-    cpu: float | None = None  # processors that its process uses; None: it does not tell, as the next
+    cpu: float | None = None  # processors that its process uses; None: not reported, as the next
     memory_bytes: int | None = None
 
 

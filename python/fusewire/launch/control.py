@@ -35,7 +35,7 @@ PEER = struct.Struct("3i")  # of SO_PEERCRED: pid, uid, gid
 
 
 class ControlError(Exception):
-    """What is wrong with the other end, or what it does not do."""
+    """The other end has failed, or refuses; the text says why."""
 
     def __init__(self, text: str):
         super().__init__(printable(text, LINE_MAX))

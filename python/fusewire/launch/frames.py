@@ -226,7 +226,7 @@ PAYLOADS: Mapping[int, Callable[[bytes], Any]] = {
 
 
 class Silence:
-    """Counts how long nothing has been heard. A pause of this process itself, such as a blocked terminal, counts for
+    """Counts how long nothing has arrived. A pause of this process itself, such as a blocked terminal, counts for
     one tick only. turn() is called at least once a tick."""
 
     def __init__(self) -> None:
