@@ -311,7 +311,7 @@ def owed_by(processes: Sequence[Process], task: str, longer_ns: float) -> list[s
 def sink_of(waits: Sequence[Wait], silent: set[str]) -> tuple[str, set[str]]:
     """The task that most tasks wait for, directly or through others, and that waits for none; and the tasks that wait.
 
-    A task that does not answer comes before one that does. ("", the tasks that wait) if there are only circles of waits.
+    A task that does not answer comes before one that does. ("", the tasks that wait) if all wait in circles.
     """
     edges: dict[str, set[str]] = collections.defaultdict(set)
     for wait in waits:

@@ -340,7 +340,7 @@ void OpTable::OnDeadline(Op* op) {
   GiveUp(op, Status::Timeout(what + last).Next("look at the peer, or allow more time"));
 }
 
-// We end the operation, not the peer; so the peer is told.
+// We end the operation, not the peer; so the peer is notified.
 void OpTable::GiveUp(Op* op, const Status& why) {
   OpRun& run = op->run;
   PeerLink* peer = run.with;

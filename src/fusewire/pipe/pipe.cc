@@ -205,7 +205,7 @@ void Pipe::Core::OnGreetingBytes(ConstBytes* bytes) {
   Status status = handshake_->Feed(bytes, &answer);
   if (!answer.empty()) {
     sender_.AppendGreeting(answer);
-    sender_.Write();  // at once: it may be the last that we say
+    sender_.Write();  // at once: it may be the last that we send
   }
   if (status.ok() && handshake_->is_for_other()) {
     HandOver(std::exchange(*bytes, ConstBytes()));
@@ -235,7 +235,7 @@ Status Pipe::Core::OpenWith(const wire::Hello& hello) {
   return Status::Ok();
 }
 
-// After each read. A broken rule of the wire, and a refusal of the receiver's, both end the pipe; so does a goodbye.
+// After each read. A violation of the protocol, and a refusal of the receiver's, both end the pipe; so does a goodbye.
 void Pipe::Core::OnRead(const Status& status) {
   if (status.ok() && intake_.goodbye().ok()) return;
   if (!open()) return;  // behind a goodbye anything may stand

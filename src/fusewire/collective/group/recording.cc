@@ -10,7 +10,7 @@
 namespace fusewire::collective {
 namespace {
 
-// Long before anybody asks why a job stands, and rare enough to cost nothing.
+// Soon enough for `fusewire why`, and rare enough to cost nothing.
 constexpr int64_t kLookNs = 100 * kMillisecondNs;
 
 std::vector<int> MissingFor(const ScheduleRunner& runner, int ranks) {

@@ -31,8 +31,8 @@ TfStatus Leaving::Run(bool* has_moved) {
   return absl::DeadlineExceededError("the process that takes it is silent");
 }
 
-// Nothing is written any more. If anything fails, or nobody comes, the task goes on here, with a higher epoch: the
-// other server may have got all, and only who has the task in the folder serves it.
+// Nothing is written any more. If anything fails, or no server comes, the task goes on here, with a higher epoch: the
+// other server may have got all, and only the one that has the task in the folder serves it.
 TfStatus Leaving::GiveLast(bool* has_moved) {
   TF_RETURN_IF_ERROR(hooks->close());
   departure->SetSilence(kSuccessorNs);
