@@ -16,8 +16,6 @@
 #include <string>
 #include <string_view>
 
-#include "fusewire/base/check.h"
-
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif

@@ -346,14 +346,14 @@ TEST_F(DoorbellParking, ACallerThatTakesTheLoopIsNotified) {
     Eventually([] { return false; }, 55 * kMillisecondNs);
     Waiter rung;
     int64_t ring_ns = Clock::Real()->NowNs() + static_cast<int64_t>(random.Below(40 * kMicrosecondNs));
-    std::thread peer([&] {
+    std::thread thread([&] {
       while (Clock::Real()->NowNs() < ring_ns) {
       }
       waiter.store(&rung);
       peer->Ring();
     });
     reactor_->Wait(&rung, Clock::Real()->NowNs() + 5 * kSecondNs);
-    peer.join();
+    thread.join();
     ASSERT_LT(Clock::Real()->NowNs() - ring_ns, 2 * kSecondNs) << "in round " << i;
   }
 }

@@ -5,9 +5,7 @@
 
 #include <algorithm>
 #include <climits>
-#include <utility>
 
-#include "fusewire/base/check.h"
 #include "fusewire/reactor/poller.h"
 #include "fusewire/reactor/process_limits.h"
 

@@ -1,10 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/collective/schedule/schedule_builder.h"
 
-#include <algorithm>
 #include <string>
-
-#include "fusewire/base/check.h"
 
 namespace fusewire::collective {
 namespace {

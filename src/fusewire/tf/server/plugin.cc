@@ -1,6 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Registers protocols and session targets when the library is loaded; and the functions for Python.
-#include <cstring>
 #include <memory>
 #include <string>
 

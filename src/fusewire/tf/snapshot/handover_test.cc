@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A task moves, in a simulation: its owner closes for another server, either dies or stands still at any operation on
 // the folder or between two messages, and waits end whenever the seed wants it.
-#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <random>

@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/check.h"

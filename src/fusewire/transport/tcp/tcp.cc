@@ -5,8 +5,6 @@
 #include <sys/epoll.h>
 
 #include <cerrno>
-#include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,8 +13,6 @@
 #include "fusewire/transport/dialing.h"
 #include "fusewire/transport/listening.h"
 #include "fusewire/transport/tcp/tcp_connection.h"
-#include "fusewire/transport/tcp/tcp_options.h"
-#include "fusewire/transport/transport.h"
 
 namespace fusewire::transport {
 namespace {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <set>
 
 namespace fusewire::tf {
 

@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <optional>
 #include <set>
-#include <string>
-#include <vector>
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/framework/node_def_util.h>
@@ -17,7 +15,6 @@
 #include <tensorflow/core/framework/shape_inference.h>
 #include <tensorflow/core/graph/algorithm.h>
 #include <tensorflow/core/graph/node_builder.h>
-#include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/bridge/graphs.h"
 
 namespace fusewire::tf {
