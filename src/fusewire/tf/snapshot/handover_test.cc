@@ -197,7 +197,7 @@ class Moves {
 
 thread_local Moves::One* Moves::current = nullptr;
 
-TEST(HandoverTest, WhoeverDiesOrStandsStillOneServesTheTask) {
+TEST(HandoverTest, OneServerHasTheTaskEvenIfTheOtherDiesOrHangs) {
   // Of a run that is to be repeated: its number of seeds, and the first.
   const char *seeds = std::getenv("FUSEWIRE_TEST_SEEDS"), *begin = std::getenv("FUSEWIRE_TEST_FIRST_SEED");
   const int count = seeds == nullptr ? 10000 : std::atoi(seeds);

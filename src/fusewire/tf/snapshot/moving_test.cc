@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A task moves from one server to another, without a wire between them.
-// Tests: snapshot/departure.cc, snapshot/arrival.cc, snapshot/leaving.cc
+// Tests: snapshot/departure.cc, snapshot/arrival.cc
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -301,7 +301,7 @@ TEST_F(MovingTest, WhereverTheNewServerEndsBeforeItHasTheTaskTheOldOneGoesOn) {
   EXPECT_TRUE(old_->snapshots().Write().ok());
 }
 
-TEST_F(MovingTest, WhoIsBusyStays) {
+TEST_F(MovingTest, ABusyTaskStays) {
   Follow();
   ASSERT_TRUE(new_->opened().ok()) << new_->opened();
   old_->SetBusy(true);

@@ -494,7 +494,7 @@ TEST_F(SnapshotsTest, ADamagedOneIsPassedOver) {
   }
 }
 
-TEST_F(SnapshotsTest, WithoutAnyThatCanBeReadItBeginsAnew) {
+TEST_F(SnapshotsTest, WithoutAReadableSnapshotItStartsEmpty) {
   const uint64_t state = WriteTwo();
   Damage(File(1, ".state"));
   fs::resize_file(File(2, ".state"), fs::file_size(File(2, ".state")) - 1);
@@ -545,7 +545,7 @@ TEST_F(SnapshotsTest, AFolderThatIsGoneComesBack) {
   EXPECT_EQ(Get(OpenCopy().get(), "rows"), 1);
 }
 
-TEST_F(SnapshotsTest, WithAQueueThereAreNone) {
+TEST_F(SnapshotsTest, ATaskWithAQueueHasNone) {
   WriteTwo();
   Log log;
   auto snapshots = Open();
