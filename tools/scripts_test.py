@@ -534,7 +534,7 @@ class ReportTest(ScriptTest):
         self.assertIn("expected 1, got 2", lines)
         self.assertEqual(lines[-2], "failed: a.c (dev.xml)")
 
-    def test_skipped_is_no_failure(self):
+    def test_skipped_is_not_a_failure(self):
         status, lines = self.report(self.PASSED, self.SKIPPED)
         self.assertEqual((status, lines[-1]), (0, "1 passed, 0 failed, 1 skipped"))
 

@@ -100,7 +100,7 @@ class ArrowsTest(TidyTest):
             {"src/fusewire/base/status.cc": up, "src/fusewire/wire/wire.cc": alone},
         )
 
-    def test_helpers_of_tests_are_no_doors_but_serve_tests(self):
+    def test_helpers_of_tests_are_not_doors_but_serve_tests(self):
         helper = {"src/fusewire/base/world_test.h": header()}
         use = source('#include "fusewire/base/world_test.h"')
         cmake = "fusewire_room(wire USES base DOORS wire.h SOURCES wire.cc TESTS wire)\n"

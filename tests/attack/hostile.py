@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Hostile peers of the launcher's and TensorFlow's ports: any words, a rank 0 that is none, a tap."""
+"""Hostile peers of the launcher's and TensorFlow's ports: any words, a false rank 0, a tap."""
 
 import contextlib
 import socket

@@ -156,7 +156,7 @@ TEST(StatusPort, AProofCountsOnceAlsoIfTheProcessRestarts) {
   EXPECT_THAT(Ask("127.0.0.1", number, request), HasSubstr("was made before"));
 }
 
-TEST(StatusPort, SilentStrangersKeepNobodyOut) {
+TEST(StatusPort, SilentConnectionsKeepNobodyOut) {
   std::unique_ptr<Port> port = OpenPort();
   std::vector<std::unique_ptr<Client>> silent;
   for (size_t i = 0; i < 3 * Port::kConnectionsMax; ++i) {

@@ -150,7 +150,7 @@ def test_a_length_that_is_a_lie_holds_no_memory(kind):
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 1 << 64, -(1 << 64), "7", True])
-def test_numbers_that_are_none(wrong):
+def test_malformed_numbers(wrong):
     for field in (1, 2):
         fields = [7, 1.5, 1.5, "", True]
         fields[field] = wrong

@@ -468,7 +468,7 @@ TEST_P(TransportContract, ARefusedDialSaysSo) {
   EXPECT_NE(status.next(), "");
 }
 
-TEST_P(TransportContract, ADialThatNobodyAnswersTimesOut) {
+TEST_P(TransportContract, AnUnansweredDialTimesOut) {
   Status status = DialOutcome(env().Silent(), 100 * kMillisecondNs);
   EXPECT_EQ(status.code(), Code::kTimeout);
   EXPECT_EQ(status.peer(), env().Silent().ToString());

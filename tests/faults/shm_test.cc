@@ -30,7 +30,7 @@ class SharedMemory : public Faults {
   }
 };
 
-TEST_F(SharedMemory, IsTakenByItselfAndTcpWhereTold) {
+TEST_F(SharedMemory, IsTheDefaultAndTcpCanBeChosen) {
   PeerProcess peer("name=ps:0");
   ASSERT_TRUE(peer.ready()) << peer.first_words();
   rpc::Client& client = ClientOf(peer.address());

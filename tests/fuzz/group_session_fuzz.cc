@@ -267,7 +267,7 @@ class Session {
     const uint8_t what = in_.Next();
     return what < 200 ? what % 8 : kNumbers[what % 8];
   }
-  // Of an operation that was heard, or of none; with one field that is something else, or with none.
+  // Of an operation that was heard, or of none; with one changed field, or with none.
   Fingerprint Print(size_t* bytes) {
     Fingerprint print;
     print.epoch = static_cast<uint16_t>(cores_[0]->state().epoch.load());

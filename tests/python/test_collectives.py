@@ -255,7 +255,7 @@ done()
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "grpc++"])
-def test_collectives_that_begin_anew_work_again(run_cluster, protocol):
+def test_collectives_that_start_again_work(run_cluster, protocol):
     output = run_cluster(AGAIN, protocol, ps=0, workers=2, prologue=PROLOGUE)
     sums = [f"{turn} {1000 * (1 + 2 * turn):.1f}" for turn in range(4)]
     both = [f"{turn} 2.0" for turn in range(4)]

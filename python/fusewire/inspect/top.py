@@ -38,8 +38,8 @@ def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         "top",
         help="show the tasks of running jobs: rates, queues, the slowest peers, the largest tensors",
         description="Shows the tasks of running jobs, live on a terminal.",
-        epilog="Without HOST:PORT, all processes of this user on this machine are asked. `fusewire why` explains a job "
-        "that stands.",
+        epilog="Without HOST:PORT, all processes of this user on this machine are asked. `fusewire why` explains a "
+        "stalled job.",
     )
     seeing.add_places(top)
     top.add_argument("--once", action="store_true", help="print one view of --every seconds, then end")

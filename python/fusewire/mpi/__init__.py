@@ -56,7 +56,7 @@ def Is_finalized() -> bool:
 
 
 def Wtime() -> float:
-    """Seconds of a clock that only runs forward."""
+    """Seconds of a monotonic clock."""
     return time.perf_counter()
 
 

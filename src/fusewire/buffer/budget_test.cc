@@ -264,7 +264,7 @@ TEST_F(PacedTest, IfNothingIsReturnedForLongWhatHasArrivedDoesNotCount) {
   EXPECT_FALSE(anna_.TryReserve(50, now_ns_, now_ns_));
 }
 
-TEST_F(PacedTest, WhoAsksLaterFindsOutThatTheFirstHasRoom) {
+TEST_F(PacedTest, LaterOnesFindOutThatTheFirstHasRoom) {
   for (size_t i = 0; i < 20; ++i) ASSERT_TRUE(many_[i]->TryReserve(50, now_ns_, now_ns_));
   EXPECT_FALSE(carl_.share.TryReserve(50, now_ns_, now_ns_));
   now_ns_ += 2 * Pace::kPeriodNs;

@@ -111,14 +111,14 @@ class LinkTest : public testing::Test {
 
    private:
     struct Accepted {
-      Ear ear;
+      RecordingReceiver receiver;
       std::unique_ptr<Pipe> pipe;
     };
     void Take(std::unique_ptr<transport::Incoming> incoming) {
       Accepted& accepted = accepted_.emplace_back();
       accepted.pipe = std::make_unique<Pipe>(context_, *home_, incoming->Adopt(*home_).value(), Role::kAcceptor,
-                                             kTestService, &accepted.ear);
-      accepted.ear.pipe = accepted.pipe.get();
+                                             kTestService, &accepted.receiver);
+      accepted.receiver.pipe = accepted.pipe.get();
       accepted.pipe->Start();
     }
 
@@ -227,7 +227,7 @@ TEST_F(LinkTest, APeerThatComesBackAtTheSamePlaceIsFound) {
 }
 
 // A pod that moves keeps its name, not its address.
-TEST_F(LinkTest, ANameIsResolvedAnewEachTime) {
+TEST_F(LinkTest, ANameIsResolvedAgainEachTime) {
   homes_["node-a"] = world_.AddHost("node-a");
   homes_["node-b"] = world_.AddHost("node-b");
   world_.PointName("ps-0", "node-a");

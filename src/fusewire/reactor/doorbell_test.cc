@@ -226,7 +226,7 @@ TEST_F(DoorbellTest, ACountThatWasRunUpStillWakes) {
   }
 }
 
-TEST_F(DoorbellTest, GarbageIsNoDoorbell) {
+TEST_F(DoorbellTest, GarbageIsRefused) {
   int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   int unsealed = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   ASSERT_EQ(ftruncate(unsealed, kDoorbellPageBytes), 0);

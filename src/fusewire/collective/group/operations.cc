@@ -34,8 +34,8 @@ constexpr size_t kLateRanksMax = 8;
 Status MismatchOf(const Seats& seats, const Fingerprint& mine, int rank, const Fingerprint& other) {
   const std::string where =
       mine.keyed != 0 ? "under key " + std::to_string(mine.key) : "in call " + std::to_string(mine.turn);
-  return Status::Invalid("ranks want different things " + where + ": " + seats.RankText(seats.rank()) + " " +
-                         mine.Describe() + ", " + seats.RankText(rank) + " " + other.Describe())
+  return Status::Invalid("the ranks disagree " + where + ": " + seats.RankText(seats.rank()) + " " + mine.Describe() +
+                         ", " + seats.RankText(rank) + " " + other.Describe())
       .Next("make the same calls with the same counts at all ranks");
 }
 

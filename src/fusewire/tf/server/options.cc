@@ -215,7 +215,7 @@ void CopyEagerTensorsOverTheDataPort() {
     if (value != nullptr && std::strcmp(value, "0") == 0) continue;
     if (value != nullptr && std::strcmp(value, "false") != 0 && std::strcmp(value, "False") != 0) {
       FUSEWIRE_LOG(kWarn,
-                   "%s is \"%s\", but FUSEWIRE_TLS_CERT is set: 0 holds, as it would send tensors over gRPC, which "
+                   "%s is \"%s\", but FUSEWIRE_TLS_CERT is set: 0 is used, as it would send tensors over gRPC, which "
                    "does not encrypt them; see: fusewire explain trust#tensorflow-2",
                    name, value);
     }

@@ -191,7 +191,7 @@ TEST(Gathering, LeavesNothingToProgramsThatAreStarted) {
 }
 
 // The name comes from another rank: it may belong to a listener that never accepts.
-TEST(Gathering, OneThatIsFullIsReportedInTime) {
+TEST(Gathering, AFullOneIsReportedInTime) {
   const Fd full(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const std::string name = "fusewire-test-full-" + std::to_string(getpid());
   sockaddr_un place = {};

@@ -21,7 +21,7 @@ constexpr size_t kPartsMax = IOV_MAX;
 // In a long body, input is reported only from this size on. With twice as much, the gain of larger reads is lost
 // to a sender that has to wait.
 constexpr int kLowWaterBytes = 64 * 1024;
-// How often it is looked whether the peer has acknowledged everything: the kernel reports no event for it.
+// How often to check whether the peer has acknowledged everything: the kernel reports no event for it.
 constexpr int64_t kDeliveredLookNs = kMillisecondNs;
 
 // Options tune; a kernel that refuses one still carries our bytes.

@@ -380,7 +380,7 @@ TEST_F(Tcp, ListensEverywhereOnBothVersions) {
 }
 
 // A launcher that found a free port, let it go and starts a server there seconds later should not find us in it.
-TEST_F(Tcp, AnyPortIsNoneThatTheKernelProposes) {
+TEST_F(Tcp, AFreePortIsNotOneThatTheKernelAssigns) {
   RawSocket found;
   ASSERT_TRUE(found.Bind("127.0.0.1", 0));
   int of_that_kind = 0;
@@ -557,7 +557,7 @@ TEST_F(TcpNames, TriesTheNextAddressWhenOneIsSilent) {
   EXPECT_EQ(made.status().code(), Code::kTimeout);
 }
 
-TEST_F(TcpNames, AsksAnewForEachDial) {
+TEST_F(TcpNames, AsksAgainForEachDial) {
   uint16_t port = Listen("127.0.0.1");
   Answer({"127.0.0.2"});
   Result<std::unique_ptr<Connection>> made = Dial({"server", port});

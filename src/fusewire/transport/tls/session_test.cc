@@ -148,7 +148,7 @@ TEST(TlsSession, ANameIsCheckedIfThereIsOne) {
   EXPECT_THAT(bad.client_end.ToString(), HasSubstr("ostname mismatch"));
 }
 
-TEST(TlsSession, WhatIsNoTlsIsCorrupt) {
+TEST(TlsSession, OtherBytesThanTlsAreCorrupt) {
   for (const std::string& text :
        {std::string("GET / HTTP/1.0\r\n\r\n"), std::string(100, '\0'), std::string(100, '\xff')}) {
     Ends ends;

@@ -42,7 +42,7 @@ TEST(FasterWay, IsLookedForAgain) {
   EXPECT_EQ(Settled(&faster, 1000, 500), Way::kList);
 }
 
-TEST(FasterWay, OneThatIsKeptIsNotTimed) {
+TEST(FasterWay, AFixedWayIsNotTimed) {
   FasterWay faster;
   faster.Keep(Way::kExecutor);
   for (int step = 0; step < 100; ++step) {

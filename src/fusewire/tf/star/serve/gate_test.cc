@@ -13,7 +13,7 @@ namespace {
 
 int64_t In(int64_t ns) { return AddNs(Clock::Real()->NowNs(), ns); }
 
-TEST(GateTest, WhoComesWhileItIsClosedGoesOnWhenItOpens) {
+TEST(GateTest, ACallThatComesWhileItIsClosedGoesOnWhenItOpens) {
   Gate gate;
   std::vector<bool> told;
   const auto kept = [&told](bool may_enter) { told.push_back(may_enter); };
@@ -55,7 +55,7 @@ TEST(GateTest, OneInsideKeepsItOpen) {
   EXPECT_FALSE(has_entered);
 }
 
-TEST(GateTest, WhoLeavesOnAnotherThreadLetsItClose) {
+TEST(GateTest, ACallMayLeaveOnAnotherThread) {
   Gate gate;
   ASSERT_TRUE(gate.TryEnter());
   std::thread leaver([&gate] { gate.Leave(); });

@@ -120,7 +120,7 @@ TEST_F(HostileGraphs, WithInvalidNodesAreRefused) {
   ExpectRefused("no operation", [](GraphDef* graph) { Find(graph, "result")->clear_op(); });
   ExpectRefused("a name twice", [](GraphDef* graph) { *graph->add_node() = *Find(graph, "result"); });
   ExpectRefused("no name", [](GraphDef* graph) { Find(graph, "end")->clear_name(); });
-  ExpectRefused("a name that is none", [](GraphDef* graph) { Find(graph, "end")->set_name("^end:0"); });
+  ExpectRefused("an invalid name", [](GraphDef* graph) { Find(graph, "end")->set_name("^end:0"); });
   ExpectRefused("a version from the future", [](GraphDef* graph) {
     graph->mutable_versions()->set_producer(1 << 30);
     graph->mutable_versions()->set_min_consumer(1 << 30);

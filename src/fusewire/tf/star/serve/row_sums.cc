@@ -63,7 +63,7 @@ std::vector<const Edge*> UsersOf(const Node* node, int output) {
 
 bool Are(const Edge* edge, const std::vector<int64_t>& wanted) { return NumbersOf(edge) == wanted; }
 
-// A sum as TensorFlow's optimizers draw it:
+// A sum as TensorFlow's optimizers build it:
 //   Unique(ids) -> ids once, places;  UnsortedSegmentSum(rows, places, Shape(ids once)[0])
 // and in front of it, by the gradient of a lookup:
 //   rows = Reshape(values, Concat(count of ids, shape of a row))
@@ -134,7 +134,7 @@ void Redirect(Graph* graph, const Node* from, int output, Node* to, int to_outpu
   }
 }
 
-// Also removes the nodes that only it has used.
+// Also removes the nodes that only this sum used.
 void RemoveUnused(Graph* graph, Node* node) {
   std::set<Node*> waiting{node};
   while (!waiting.empty()) {
