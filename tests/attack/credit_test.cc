@@ -85,7 +85,7 @@ class Credit : public task::OverWires {
     lie.call = number;
     return lie;
   }
-  // The next call, which no other has the name of.
+  // The next call, with a name that no other has.
   Lie Call() {
     Lie lie = Control(FrameKind::kCall, wire::PackCallId({0, ++generation_}));
     lie.method = kTake;

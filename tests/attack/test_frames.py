@@ -13,7 +13,7 @@ from fusewire.launch.frames import Decoder, FrameError, Seal
 pytestmark = pytest.mark.once
 KEY = b"k" * 32
 EVERY = frozenset(frames.PAYLOADS)
-# One that is good of each kind.
+# A valid one of each kind.
 GOOD = [
     frames.encode_json(frames.OPEN, 0, {"folder": "/", "words": ["a"], "ports": 1, "silence_s": 1.5}),
     frames.encode_json(frames.READY, 0, {"ports": [7, 8]}),

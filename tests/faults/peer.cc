@@ -202,7 +202,7 @@ rpc::Method MakeMethod(uint16_t number, const char* name, UniqueFunction<void(rp
   return method;
 }
 
-// One write a line: lines of two incarnations do not mix.
+// One write for each line: lines of two incarnations do not mix.
 void Peer::Journal(const std::string& head) {
   std::string line = std::to_string(getpid()) + " " + head + "\n";
   ssize_t written = write(journal_, line.data(), line.size());

@@ -53,7 +53,7 @@ uint64_t TagOf(const Fingerprint& place) {
   return TagBase(place.epoch) | kKeyedBit | ((Mix(place.key, place.turn) & kOpMask) >> 1);
 }
 
-// An operation of one member, and arrays with a rim that nobody may touch.
+// An operation of one member, and arrays with a rim that must not be written.
 struct Posted {
   Bytes Array(size_t bytes) {
     arrays.push_back(std::string(kGuardBytes + bytes + kGuardBytes, '#'));
@@ -141,7 +141,7 @@ class Session {
     cores_[member] = std::make_shared<GroupCore>(*endpoints_[member], std::move(options));
     homes_[member]->Run([this, member] { FUSEWIRE_CHECK(cores_[member]->Open().ok()); });
     if (member != kLiar) return;
-    // Behind the group: what the liar's own rank has not asked for yet is heard, and waits for it all the same.
+    // Behind the group's back: what the liar's own rank has not asked for yet is received, and kept for it.
     endpoints_[member]->HandleOffers(0, UINT64_MAX, [this](const p2p::Offer& offer) {
       const Result<Fingerprint> print = DecodeFingerprint(offer.head);
       if (print.ok()) heard_.push_back({print.value(), offer.bytes});

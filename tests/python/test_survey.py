@@ -285,7 +285,7 @@ server.join()
 
 @contextlib.contextmanager
 def mumbling():
-    """A port that answers whoever comes with something that is not gRPC."""
+    """A port that answers every connection with something that is not gRPC."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""`fusewire why`: the verdict on jobs that stand, from what their tasks say, and on real ones."""
+"""`fusewire why`: the verdict on stalled jobs, from what their tasks say, and on real ones."""
 
 import json
 import os

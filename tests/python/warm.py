@@ -164,7 +164,7 @@ def _connect() -> socket.socket:
     if _Server.process is None:
         folder = tempfile.mkdtemp(prefix="warm-")
         _Server.path = os.path.join(folder, "socket")
-        # One thread: who forks must be alone. The level is that of the programs, and read once.
+        # One thread: a process that forks must have no other. The level is that of the programs, and read once.
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "1"}
         _Server.process = subprocess.Popen(
             [sys.executable, __file__, _Server.path], env=environment, stdin=subprocess.PIPE

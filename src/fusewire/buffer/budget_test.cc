@@ -152,7 +152,7 @@ TEST(Budget, CountsWhatIsThereAlreadyBeyondItsLimit) {
   EXPECT_TRUE(budget.Take(6));
   EXPECT_FALSE(budget.Take(6));
   EXPECT_EQ(budget.used_bytes(), 12u);
-  ASSERT_TRUE(anna.TryReserve(20));  // alone: what was taken does not stand in its way
+  ASSERT_TRUE(anna.TryReserve(20));  // alone: what is taken is no obstacle
   EXPECT_FALSE(bert.TryReserve(1));
   anna.Release(20);
   ASSERT_TRUE(bert.TryReserve(1));

@@ -247,7 +247,7 @@ TEST_F(LinkTest, ANameIsResolvedAgainEachTime) {
 
 // ---- pauses ----
 
-// The times between failures of a link that is wanted all the time and finds nobody.
+// The times between failures of a link that is always in use and whose peer is absent.
 std::vector<int64_t> PausesOf(uint64_t incarnation, size_t count) {
   LoopbackFaults fast;
   fast.latency_ns_min = fast.latency_ns_max = kMicrosecondNs;
@@ -309,7 +309,7 @@ TEST_F(LinkTest, APipeThatHeldForAWhileStartsWithAShortPauseAgain) {
   int64_t began_ns = world_.clock()->NowNs();
   ASSERT_TRUE(world_.RunUntil([&] { return link_->connects() == 2; }, 10 * kSecondNs));
   EXPECT_LE(world_.clock()->NowNs() - began_ns, 30 * kMillisecondNs);
-  // One that breaks at once does not.
+  // A connection that breaks at once does not.
   for (int i = 0; i < 8; ++i) {
     world_.Cut("client", "server");
     uint64_t connects = link_->connects();

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Two pipes that keep the rules: order, express, credit, budgets, heartbeats. What happens when somebody doesn't is in
-// pipe_faults_test.cc.
+// Two pipes that keep the rules: order, express, credit, budgets, heartbeats. pipe_faults_test.cc has pipes that do
+// not.
 #include "fusewire/pipe/pipe.h"
 
 #include <gmock/gmock.h>

@@ -23,7 +23,7 @@ namespace fusewire::pipe {
 
 constexpr uint16_t kTestService = 1;
 
-// Watches that each Done comes once; also those that come when it has gone itself.
+// Checks that each Done comes once; also those that come after its own end.
 class Outcomes {
  public:
   Done Next() {

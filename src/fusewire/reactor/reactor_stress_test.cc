@@ -106,7 +106,7 @@ class Caller final : private DoorbellHandler {
     });
   }
 
-  // The name of the request that was not answered, or nothing.
+  // The name of the request that was not answered, or an empty string.
   std::string Run(int64_t until_ns) {
     while (Clock::Real()->NowNs() < until_ns) {
       Waiter waiter;

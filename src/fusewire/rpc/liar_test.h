@@ -48,7 +48,7 @@ class LyingServer {
   }
   ~LyingServer() { task_->acceptor().Withdraw(kRpcService); }
 
-  // Says it now, if the client is connected.
+  // Sends it now, if the client is connected.
   void Say(pipe::Message message) {
     AtHome(world_->server_home, [this, &message] {
       ASSERT_NE(pipe, nullptr);

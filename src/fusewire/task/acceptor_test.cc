@@ -226,7 +226,7 @@ TEST_F(AcceptorTest, APeerOfAnotherClusterLeavesALine) {
   EXPECT_THAT(log.lines[0], HasSubstr("listener :5555 turned client:"));
 }
 
-// Those who greet and then violate the protocol do not fill the log either.
+// Peers that greet and then violate the protocol do not fill the log either.
 TEST_F(AcceptorTest, PeersThatGreetAndLieLeaveOneLineForEachInterval) {
   pipe::LogLines log;
   pipe::Options options;

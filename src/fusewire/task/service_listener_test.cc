@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// One listener, two services: who comes for the other one is handed over to it.
+// One listener, two services: a peer of the other one is handed over to it.
 #include "fusewire/task/service_listener.h"
 
 #include <gmock/gmock.h>

@@ -197,7 +197,7 @@ class DataWorld {
     }
     return true;
   }
-  // The total number of questions that have arrived.
+  // The number of questions that have arrived.
   bool AwaitAsked(size_t count) {
     return RunUntil([this, count] { return asked.size() >= count; });
   }

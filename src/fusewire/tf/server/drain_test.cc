@@ -16,7 +16,7 @@
 namespace fusewire::tf {
 namespace {
 
-// Until a signal ends the process.
+// Runs until a signal ends the process.
 [[noreturn]] void Stay() {
   for (;;) pause();
 }

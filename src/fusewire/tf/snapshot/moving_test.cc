@@ -279,7 +279,7 @@ TEST_F(MovingTest, WhenTheNewServerDoesNotComeTheOldOneGoesOnWithAHigherEpoch) {
   EXPECT_EQ(old_->opened_epoch(), 2u);
   KeepOld();
   EXPECT_NE(old_before_["rows"], "none");
-  // And who comes too late has lost.
+  // The one that comes too late has lost.
   EXPECT_FALSE(new_->snapshots().TakeOver("host:2", &values_).ok());
   // Another one may come.
   Follow(nullptr, 6);

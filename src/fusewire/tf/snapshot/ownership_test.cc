@@ -419,7 +419,7 @@ TEST_F(FrozenTest, AServerThatWakesWhileItClaimsOrRestoresIsNotASecondOwner) {
           files = Contents();
         });
     if (!has_more) break;
-    // One of the two has the task, whoever it is.
+    // Exactly one of the two has the task.
     if (first->snapshots().is_elsewhere()) ExpectHas(files, second->tenure());
     const bool has_first = !first->snapshots().is_elsewhere() && first->Write(20).ok();
     const bool has_second = second->Write(30).ok();
@@ -452,7 +452,7 @@ class Servers {
 
   void Play() {
     turns_.Play(static_cast<int>(players_.size()), [this](int i) { Run(players_[static_cast<size_t>(i)].get()); });
-    // Whatever has happened: one more takes over, and has the newest of the highest epoch.
+    // In any case, one more takes over, and has the newest of the highest epoch.
     HeldFiles::Get().SetBefore(nullptr);
     const float best = Best();
     OneServer last;

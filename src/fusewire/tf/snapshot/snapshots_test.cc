@@ -307,7 +307,7 @@ class SnapshotsTest : public testing::Test {
     }
     return StateOf(*snapshots->devices());
   }
-  // Whoever has written it.
+  // Also if another server has written it.
   fs::path File(int generation, const std::string& ending) const {
     const std::string begin = "00000000000" + std::to_string(generation) + ".";
     for (const auto& file : fs::directory_iterator(folder_.path() / "ps_3")) {

@@ -229,7 +229,7 @@ TEST_F(ShmConnections, ALiarInSharedMemoryCostsItsConnection) {
   }
 }
 
-// Random words all over what both share, for a while: whatever comes of it, it ends in an error or goes on.
+// Random words all over the shared memory, for a while: the connection ends in an error, or goes on.
 TEST_F(ShmConnections, GarbageAllOverTheMemoryIsSurvived) {
   const uint64_t seed = SystemRandom64();
   SCOPED_TRACE("seed " + std::to_string(seed));

@@ -389,7 +389,8 @@ TEST_F(Tcp, AFreePortIsNotOneThatTheKernelAssigns) {
 }
 
 TEST_F(Tcp, DoesNotListenBesideAnotherOnTheSamePort) {
-  // Somebody holds the port on the other version of the protocol: serving half of the world would go unnoticed.
+  // Another process holds the port on the other version of IP: that only half of the peers are served would go
+  // unnoticed.
   Fd other(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
   int on = 1;
   ASSERT_EQ(setsockopt(other.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)), 0);

@@ -63,7 +63,7 @@ TEST(GateTest, ACallMayLeaveOnAnotherThread) {
   leaver.join();
 }
 
-// Nobody is inside while it is closed, whoever comes and leaves at the same time; and nobody who came is forgotten.
+// No call is inside while it is closed, while others come and leave at the same time; and none that came is forgotten.
 TEST(GateTest, AmongManyThreadsItIsEmptyWhileItIsClosed) {
   constexpr int kThreads = 4, kClosings = 200;
   Gate gate;
