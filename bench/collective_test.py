@@ -84,7 +84,7 @@ class Steering(FakePrograms):
         super().setUp()
         for name in PROGRAMS:
             self.script(f"bench_{name}", f'[ "$1" = --version ] && exec echo "{name} 9.8"; echo "{LINE}"')
-        # A launcher runs what stands behind its own words.
+        # A launcher runs what follows its own options.
         ways = {}
         for way in collective_suite.WAYS:
             if way.launcher:

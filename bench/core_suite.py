@@ -52,7 +52,7 @@ def segments_per_cpu_second(sample: Sample) -> float:
 
 
 def kib_per_link(sample: Sample) -> float:
-    """For the process that needs more. Growth is counted in pages; less than one page in all counts as one."""
+    """Of the process that needs more. Growth is counted in pages; less than one page in all counts as one."""
     one_page = 4.0 / 1024
     return max(sample["client_kib_per_link"], sample["server_kib_per_link"], one_page)
 

@@ -171,7 +171,7 @@ def blocks_of(records: Kept) -> dict[str, str]:
 
 
 def page_with(text: str, blocks: Mapping[str, str], page: pathlib.Path) -> str:
-    """The page with its blocks written anew."""
+    """The page with its blocks rewritten."""
     marks = MARKS.findall(text)
     if marks[::2] != [f"<!-- figures: {name} -->" for _, name, _ in BLOCK.findall(text)] or len(marks) % 2:
         raise FiguresError(f"{page}: a marker is not closed, or was not opened")

@@ -195,7 +195,7 @@ class Pages(unittest.TestCase):
     def page(self, text: str) -> str:
         return figures.page_with(text, {"ps": "new", "note": "words"}, pathlib.Path("page.md"))
 
-    def test_a_block_is_written_anew_and_the_rest_stays(self):
+    def test_a_block_is_rewritten_and_the_rest_stays(self):
         text = "a\n<!-- figures: ps -->\nold\n<!-- /figures -->\nb\n"
         self.assertEqual(self.page(text), "a\n<!-- figures: ps -->\nnew\n<!-- /figures -->\nb\n")
         self.assertEqual(self.page(self.page(text)), self.page(text))
@@ -206,7 +206,7 @@ class Pages(unittest.TestCase):
         self.assertEqual(first, row)
         self.assertTrue(len(second) <= 120 and third.startswith("  word"))
 
-    def test_a_marker_that_nobody_knows_or_that_is_not_closed_is_an_error(self):
+    def test_an_unknown_or_unclosed_marker_is_an_error(self):
         for text in (
             "<!-- figures: what -->\n<!-- /figures -->\n",
             "<!-- figures: ps -->\n",

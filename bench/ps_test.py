@@ -205,7 +205,7 @@ class Misbehaviour(unittest.TestCase):
 
     def test_no_task_outlives_its_run(self):
         python = self.python(f"echo $$ >>{self.folder}/pids; echo '{{}}'; exec sleep 60")
-        # Each says that it is up; nobody answers what comes then.
+        # Each reports that it is up, and answers nothing after that.
         with (
             self.assertRaisesRegex(TaskError, "worker 0 .*did not answer in time"),
             running(python, Shape("cluster", 2, 2), "wdl26", "grpc", False, 2.0),

@@ -206,7 +206,7 @@ class Program(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("usage: ", done.stderr)
 
-    def test_a_file_that_is_no_record_is_named(self):
+    def test_a_malformed_record_is_named(self):
         done = self.replay("--record", __file__, "--server-pid", "1")
         self.assertEqual(done.returncode, 1)
         self.assertIn("scale_test.py is not a record of FUSEWIRE_STAR_RECORD", done.stderr)

@@ -61,7 +61,7 @@ if(FUSEWIRE_LTO)
   # A message crosses eight rooms in calls of few instructions each.
   set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)
   if(FUSEWIRE_LIBRARY AND NOT FUSEWIRE_TENSORFLOW)
-    target_compile_options(fusewire_flags INTERFACE -ffat-lto-objects)  # who links libfusewire.a needs no LTO
+    target_compile_options(fusewire_flags INTERFACE -ffat-lto-objects)  # users of libfusewire.a need no LTO
   endif()
 endif()
 

@@ -21,7 +21,7 @@ for _ in range(200):
     gradient = np.array([np.mean(wrong * x), np.mean(wrong)])
     weights -= 0.5 * fw.allreduce(gradient)
 
-# Every rank has the same line: nobody is further from rank 0 than rounding is.
+# Every rank has the same line: none differs from that of rank 0 by more than rounding.
 apart = fw.allreduce(np.abs(weights - fw.broadcast(weights, 0)), fw.Max)
 points = fw.allreduce(np.array([len(x)]), fw.Sum)[0]
 if rank == 0:

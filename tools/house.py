@@ -7,7 +7,7 @@ Tests, benchmarks, CUDA and third-party code are left out. Prints a Markdown tab
   lines of a file    the median, the 90th percentile, and the longest
   most functions     the class that declares the most, and how many declare over 30, see tools/tidy_units.py
   most members       the class that declares the most data members, and how many declare over 15
-  circles            groups of units (x.h with x.cc) that include each other; the largest; how many have over 2 units
+  circles            groups of units (x.h with x.cc) that include each other; the largest
   installed headers  the headers below include/, or the doors of our rooms; how many of these no other room includes
   asserts            per 1,000 lines of code; FUSEWIRE_CHECK, FUSEWIRE_AT_HOME, static_assert and the like
   comments           the share of comment lines among the lines that are not empty
@@ -21,7 +21,7 @@ import pathlib
 import re
 import statistics
 
-from tidy_tables import CIRCLE_UNITS_MAX, CLASS_FUNCTIONS_MAX, CLASS_MEMBERS_MAX
+from tidy_tables import CLASS_FUNCTIONS_MAX, CLASS_MEMBERS_MAX
 from tidy_tree import INCLUDE, Tree, code_of, is_test, room_of
 from tidy_units import HEADERS, OURS, SOURCES, circles, classes
 from tidy_walks import walks
@@ -76,10 +76,6 @@ def circles_of(tree):
     return f"{len(found)}, of {len(found[0])}" if found else "none"
 
 
-def large_circles(tree):
-    return str(sum(len(group) > CIRCLE_UNITS_MAX for group in circles(tree, under="")))
-
-
 def installed_headers(tree):
     below_include = sum(path.startswith("include/") for path, _ in tree.texts(*HEADERS))
     doors = {door: room for room in tree.rooms() for door in tree.doors(room)}
@@ -112,7 +108,6 @@ def measure(tree):
         "the class with the most data members": largest_class(tree, "members"),
         f"classes over {CLASS_MEMBERS_MAX} data members": large_classes(tree, "members", CLASS_MEMBERS_MAX),
         "circles of units, the largest": circles_of(tree),
-        f"circles of more than {CIRCLE_UNITS_MAX}": large_circles(tree),
         "installed headers": installed_headers(tree),
         "asserts in 1,000 lines": asserts,
         "comments": comments,

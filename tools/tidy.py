@@ -17,7 +17,6 @@ from tidy_tables import (
     CALLS,
     CALLS_IN_TESTS_TOO,
     CHANGE_CHARACTERS_MAX,
-    CIRCLES_LARGER,
     CLASSES_LARGER,
     CLASSES_WITH_MORE_MEMBERS,
     DECODERS,
@@ -335,7 +334,6 @@ def check_exceptions(tree, findings):
                 findings.add("tools/tidy_tables.py", 1, f"nothing uses the exception of {rule} for {place}: remove it")
     tables = (
         ("long", FILES_LONGER),
-        ("circle", CIRCLES_LARGER),
         ("functions", CLASSES_LARGER),
         ("members", CLASSES_WITH_MORE_MEMBERS),
         ("decoder", DECODERS),

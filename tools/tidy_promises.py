@@ -79,7 +79,7 @@ def fuzz_targets(tree):
 
 
 def look_up(names, text):
-    """Whether a text names a test, and what is wrong with each name that is none."""
+    """Whether a text names a test, and what is wrong with each name that is not a test's."""
     text = re.sub(r"(?<![`\w])(test_\w+\.py)", r"`\1`", text)
     found, wrong = False, []
     for before, group in GROUP.findall(text):

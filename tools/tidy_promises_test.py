@@ -63,7 +63,7 @@ class PromisesTest(Broken):
             with self.subTest(test):
                 self.assertEqual(self.row(test), [])
 
-    def test_a_name_that_is_no_test_is_named(self):
+    def test_an_unknown_test_is_named(self):
         for test in (
             "wire `Hello.IsGone`",
             "wire `Gone.*`",

@@ -282,12 +282,10 @@ HOSTS = {
     "example.org": "reserved for examples",
 }
 
-CIRCLE_UNITS_MAX = 2
 CLASS_FUNCTIONS_MAX = 30
 CLASS_MEMBERS_MAX = 15  # data
 
-# The exceptions that were over these bounds when the rules came, each with its own bound, which is never raised. A
-# circle is named by one of its units. An entry that is no longer needed is a finding.
-CIRCLES_LARGER = {}
+# The exceptions that were over these bounds when the rules came, each with its own bound, which is never raised. An
+# entry that is no longer needed is a finding.
 CLASSES_LARGER = {}
 CLASSES_WITH_MORE_MEMBERS = {}

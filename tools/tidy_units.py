@@ -14,8 +14,6 @@ import subprocess
 from dataclasses import dataclass
 
 from tidy_tables import (
-    CIRCLE_UNITS_MAX,
-    CIRCLES_LARGER,
     CLASS_FUNCTIONS_MAX,
     CLASS_MEMBERS_MAX,
     CLASSES_LARGER,
@@ -129,16 +127,8 @@ def classes(tree, under=OURS):
 def check_circles(tree, findings):
     """Units that include each other are one thing in several files."""
     for group in circles(tree):
-        if len(group) <= CIRCLE_UNITS_MAX:
-            continue
-        entries = CIRCLES_LARGER.keys() & set(group)
-        findings.used |= {("circle", unit) for unit in entries}
-        bound = max((CIRCLES_LARGER[unit] for unit in entries), default=CIRCLE_UNITS_MAX)
-        if len(group) > bound:
-            path = next(path for path in tree.files if unit_of(path) == group[0])
-            findings.add(
-                path, 1, f"a circle of {len(group)} units, {bound} at most: {', '.join(group)}; remove an include"
-            )
+        path = next(path for path in tree.files if unit_of(path) == group[0])
+        findings.add(path, 1, f"a circle of {len(group)} units: {', '.join(group)}; remove an include")
 
 
 def check_classes(tree, findings):

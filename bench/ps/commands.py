@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The side of a task that answers what tasks.Task tells it: a line of JSON for each command and each answer."""
+"""The side of a task that answers what tasks.Task asks it: a line of JSON for each command and each answer."""
 
 import json
 import os

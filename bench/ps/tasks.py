@@ -114,7 +114,7 @@ class Template:
 
 
 class Forked:
-    """What Task uses of subprocess.Popen, for a process that is no child of this one."""
+    """What Task uses of subprocess.Popen, for a process that is not a child of this one."""
 
     returncode: int | None = None  # the template gets it
 

@@ -32,7 +32,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that is done to the cluster, or that has come of it: in seconds since the training began."""
+    """Something that is done to the cluster, or that resulted from it: in seconds since the training began."""
 
     at: float
     words: str
@@ -225,7 +225,7 @@ class Training:
         self._launcher.wait(STOP_S)
 
     def finish(self) -> None:
-        """What is still to come back comes back, so that it is seen what was lost; it counts no more steps."""
+        """Processes that are still to come back do so, to show what was lost; their steps are not counted."""
         self.end = time.time()
         self.await_steps(self.end)
         self.kill_all()

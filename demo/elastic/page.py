@@ -234,7 +234,7 @@ def _lanes(side: Shown, x: Scale, top: float, series: int) -> list[str]:
 
 
 def _pauses(running: Sequence[tuple[float, float]], seconds: float) -> list[tuple[float, float]]:
-    """When no worker makes steps, for so long that it is worth a word."""
+    """When no worker makes steps, for long enough to be mentioned."""
     found, done = [], 0.0
     for begin, end in [*sorted(running), (seconds, seconds)]:
         if begin - done >= TOLD_S:
@@ -301,7 +301,7 @@ def _table(shown: Sequence[Shown]) -> str:
 
 
 def _story(side: Shown) -> str:
-    """What was done, and what has come of it."""
+    """What was done, and its effect."""
     rows = "".join(
         f"<tr><td>{at:.1f} s</td><td style='text-align: left; white-space: normal'>{html.escape(words)}</td></tr>"
         for at, words in side.training.told

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""One training of the demo: a cluster of its own, every worker so many steps, and what came of it."""
+"""One training of the demo: a cluster of its own, every worker so many steps, and the results."""
 
 import dataclasses
 import pathlib
@@ -55,7 +55,7 @@ def train(plan: Plan, program: str, watch: Callable[[int], None]) -> Result:
         after = [task.ask("counters", ANSWER_LIMIT_S) for task in cluster.tasks]
         quality = cluster.workers[0].ask("evaluate", ANSWER_LIMIT_S)
     steps = plan.steps * plan.workers
-    # While all workers train: from when the slowest is warm to when the fastest has done.
+    # While all workers train: from when the slowest is warm to when the fastest is done.
     warm = max(worker["ends"][int(plan.steps * UNTIMED_SHARE)] for worker in workers)
     done = min(worker["ends"][-1] for worker in workers)
     figures = timing_of(workers, warm, done) | wire_of(before, after, steps) | quality

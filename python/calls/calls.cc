@@ -157,11 +157,11 @@ class View {
   bool held_;
 };
 
-// ---- notes: what a flight recorder wants to know of a call, which run_at() writes; the newest ones are kept ----
+// ---- notes: what a flight recorder needs of a call; run_at() writes them, and the newest ones are kept ----
 
 constexpr Py_ssize_t kTold = 5;
 
-// Either a list of the caller, or what run_at() was told: group, name, shape of the source and of the target, type.
+// Either a list of the caller, or the arguments of run_at(): group, name, shape of the source and of the target, type.
 struct Note {
   PyObject* list = nullptr;
   std::array<PyObject*, kTold> told{};

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Which parameter servers should move, so that no process has much more to do than another. Nothing here asks or moves.
+"""Which parameter servers should move, so that no process has much more to do than another. Pure.
 
 The load of a task is the mean of two shares: of the time that parts have taken since the first look, and of the bytes
 of the variables. A process has the load of its tasks. A task moves from a process to the one with the least load if the

@@ -143,7 +143,7 @@ def at_port(host: str, port: int) -> str:
 
 
 def host_and_port(text: str) -> tuple[str, int] | None:
-    """The two of host:port or [host]:port, as at_port() joins them; None if it is neither."""
+    """The host and port of host:port or [host]:port, as at_port() joins them; None if it is neither."""
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
         return None
@@ -155,7 +155,7 @@ def is_loopback(address: str) -> bool:
 
 
 def addresses_of(name: str) -> list[str]:
-    """The numbers that a name stands for; none if it is not known."""
+    """The numeric addresses of a name; none if it is not known."""
     with contextlib.suppress(OSError):
         found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
         return [str(address[4][0]) for address in found if "%" not in str(address[4][0])]

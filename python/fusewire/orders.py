@@ -60,7 +60,7 @@ def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 def add_adopt(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     adopt = verbs.add_parser(
         "adopt",
-        help="let another process serve a parameter server whose own is dead or stands still",
+        help="let another process serve a parameter server whose own process is dead or hangs",
         description="Orders the process of the task BY to take over TASK, from its newest snapshot, and to serve it. "
         "It refuses if the server of TASK answers. The cluster's secret is needed (FUSEWIRE_SECRET), and parameter "
         "servers that keep snapshots.",
@@ -146,7 +146,7 @@ class Orders:
     verb: str
 
     def look(self, *others: str) -> Look:
-        """RefusedError if nobody answers who can say what it serves."""
+        """RefusedError if no process answers that can say what it serves."""
         found = serving.look([*self.addresses, *others])
         if not found.processes:
             raise RefusedError(f"no process answers that says what it serves; {found.why_silent()}")
@@ -182,7 +182,7 @@ def run_adopt(options: argparse.Namespace, orders: Orders) -> int:
 
 
 def address_of(name: str, addresses: list[str]) -> str:
-    """Where the cluster has this task, as one of these says that answers. Raises NoAnswerError."""
+    """The address of this task, from the first of these processes that answers. Raises NoAnswerError."""
     why = ""
     for address in addresses:
         try:
@@ -226,7 +226,7 @@ def move(look: Look, name: str, target: Process, max_pause_s: float, orders: Ord
 
 
 def _with(error: inquiry.OrderError | inquiry.NoAnswerError, more: str) -> tuple[str, ...]:
-    """The arguments of the same error that says more."""
+    """The arguments of the same error with a longer text."""
     if isinstance(error, inquiry.NoAnswerError):
         return error.state, f"{error.text}; {more}"
     return (f"{error}; {more}",)
@@ -252,7 +252,7 @@ def server_of(look: Look, name: str) -> Process:
     if found is None:
         silent = f"; {look.why_silent()}" if look.silent else ""
         raise RefusedError(
-            f"no process that answers serves {name}{silent}. Fix: if its process is dead or stands still, fusewire "
+            f"no process that answers serves {name}{silent}. Fix: if its process is dead or hangs, fusewire "
             f"adopt {name} --by ps:0; if it has another address, name that by --cluster as well"
         )
     if found.serves[name].epoch == 0:
@@ -269,7 +269,7 @@ def places_in(word: str | None) -> list[str]:
 
 
 def process_in(look: Look, word: str) -> Process:
-    """The process that this word names. RefusedError: none that answers."""
+    """The process that this word names. RefusedError: none answers by that name."""
     if not TASK.fullmatch(word):
         if word in look.at:
             return look.at[word]

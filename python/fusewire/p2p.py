@@ -65,7 +65,7 @@ def try_tls(tls: "Tls | None" = None) -> str:
 
 
 def listening_address(said: str) -> str:
-    """The address on which to listen, in numbers: said may be an address, a name, an interface ("eth0") or a network
+    """The numeric address on which to listen: `said` may be an address, a name, an interface ("eth0") or a network
     ("10.0.0.0/8"). "" for "*": every interface. Error if this machine has no such address."""
     address = ctypes.create_string_buffer(256)
     check(library.fusewire_listening_address(said.encode(), address, len(address)))

@@ -89,8 +89,8 @@ def refused(verb: str, why: object, kind: str, code: int = 1) -> int:
 
 @contextlib.contextmanager
 def needs(package: str) -> Iterator[None]:
-    """Around the import of a package by the module of ours with its name: its absence is said in our words. Our wheel
-    has an extra of that name, and PAGES an entry."""
+    """Around the import of a package by the module of ours with its name: its absence is reported in our words. Our
+    wheel has an extra of that name, and PAGES an entry."""
     try:
         yield
     except ModuleNotFoundError as error:

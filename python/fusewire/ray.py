@@ -65,7 +65,7 @@ def run(
     start_timeout: float = 300.0,
     live: bool | None = None,
 ) -> None:
-    """Returns when all working tasks have ended well; raises JobError otherwise.
+    """Returns when all working tasks have succeeded; raises JobError otherwise.
 
     `ps_processes` is the number of processes for the parameter servers, by default one for each: with ps=16 and
     ps_processes=2, task i is in process i % 2. `resources` are Ray's for each process of a job, {"ps": {"CPU": 2},

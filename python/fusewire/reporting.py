@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""What a program tells `fusewire run` of itself: lines on the pipe that the launcher has given to it. A program that
+"""What a program tells `fusewire run` about itself: lines on the pipe that the launcher has given to it. A program that
 the launcher's own part does not run finds it in its environment, as DESCRIPTOR:INODE.
 
 serves      from now on, this task only serves

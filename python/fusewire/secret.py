@@ -37,7 +37,7 @@ def secret_of_environment(environment: Mapping[str, str] = os.environ) -> str | 
 
 
 def secret_or_nothing(environment: Mapping[str, str]) -> str:
-    """Of a task's environment, of which others tell what is wrong."""
+    """Of a task's environment; others report what is wrong with it."""
     try:
         return secret_of_environment(environment) or ""
     except ValueError:
@@ -45,7 +45,7 @@ def secret_or_nothing(environment: Mapping[str, str]) -> str:
 
 
 def _read(path: str) -> str:
-    # Without waiting: it may be a pipe. What counts is the open file: its name may stand for another one by now.
+    # Without waiting: it may be a pipe. The open file is checked: its name may stand for another one by now.
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     try:
         about = os.fstat(file)

@@ -216,7 +216,7 @@ SETTINGS = (
     Setting(
         "FUSEWIRE_SNAPSHOT_EVERY",
         "10",
-        "seconds from the begin of one snapshot to the begin of the next, 0.05 to 86400",
+        "seconds from the start of one snapshot to the start of the next, 0.05 to 86400",
         SERVER,
     ),
     Setting(

@@ -41,7 +41,7 @@ std::string Rounded(double value) {
   return std::to_string(static_cast<int64_t>(std::ceil(std::ceil(value / step) * step)));
 }
 
-// With the largest unit of which there are two.
+// With the largest unit that gives at least two.
 std::string InBytes(double bytes) {
   if (bytes < 1024) return "below 1 KiB";
   return bytes < (2 << 20) ? Rounded(bytes / 1024) + " KiB" : Rounded(bytes / (1 << 20)) + " MiB";

@@ -85,7 +85,7 @@ class Credit : public task::OverWires {
     lie.call = number;
     return lie;
   }
-  // The next call, which no other has the name of.
+  // The next call, with a name that no other has.
   Lie Call() {
     Lie lie = Control(FrameKind::kCall, wire::PackCallId({0, ++generation_}));
     lie.method = kTake;
@@ -139,7 +139,7 @@ TEST_P(Credit, ALoneWantOfATerabyteIsTakenBack) {
   ExpectToldWhy();
 }
 
-TEST_P(Credit, HeartbeatsAndCreditAreNoUseOfCredit) {
+TEST_P(Credit, HeartbeatsAndCreditFramesUseNoCredit) {
   liar_->Send(Control(FrameKind::kWant, kLiarBytes));
   ASSERT_TRUE(Holds(kLiarBytes - (256 << 10)));
   ExpectServedDespite([&] {
@@ -158,7 +158,7 @@ TEST_P(Credit, TinyMessagesAreTooLittleUseOfIt) {
   ExpectToldWhy();
 }
 
-TEST_P(Credit, ABodyThatComesByteByByteHoldsNobodyUpForLong) {
+TEST_P(Credit, ABodyThatComesByteByByteDelaysOthersOnlyBriefly) {
   liar_->Send(Control(FrameKind::kWant, kLiarBytes));
   ASSERT_TRUE(Holds(kLiarBytes - (256 << 10)));
   Lie call = Call();
@@ -211,7 +211,7 @@ TEST_P(Credit, AReturningPeerWaitsBehindTheOthers) {
 }
 
 // 9 bytes of the wire for each, and 14 times as many of memory.
-TEST_P(Credit, MessagesOfTinySegmentsCostNoMoreThanTheBudgetKnows) {
+TEST_P(Credit, MessagesOfTinySegmentsStayWithinTheBudget) {
   constexpr uint16_t kSegments = 65535;
   Lie lie;
   lie.kind = FrameKind::kCall;
@@ -241,7 +241,7 @@ TEST_P(Credit, MessagesOfTinySegmentsCostNoMoreThanTheBudgetKnows) {
 }
 
 // Each request is the caller's credit again when its answer begins; the answers are the callee's memory.
-TEST_P(Credit, AnswersThatNobodyTakesDoNotPileUp) {
+TEST_P(Credit, UnreadAnswersDoNotPileUp) {
   Budget& callers = honest_task_->context().receive_budget();
   Budget::Share other(&callers);
   ASSERT_TRUE(other.TryReserve(callers.limit_bytes()));

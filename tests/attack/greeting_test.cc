@@ -252,7 +252,7 @@ TEST_P(Greetings, TheSecretIsInNoLog) {
 
 FUSEWIRE_OVER_WAYS(Greetings);
 
-// The library itself: what greets as a member is one, and a lie of its is answered with a goodbye.
+// The library itself: what greets as a member is one, and its lie is answered with a goodbye.
 class Hostile : public OverWays {};
 
 TEST_P(Hostile, ALiarIsAMemberUntilItLies) {

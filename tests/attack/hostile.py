@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Hostile peers of the launcher's and TensorFlow's ports: any words, a rank 0 that is none, a tap."""
+"""Hostile peers of the launcher's and TensorFlow's ports: any words, a false rank 0, a tap."""
 
 import contextlib
 import socket
@@ -95,7 +95,7 @@ class Tap:
 
 
 def stranger_at(port: int, limit_s: float = 30.0) -> Stranger:
-    """Knocks until somebody listens there."""
+    """Connects again and again until something listens there."""
     until = time.monotonic() + limit_s
     while True:
         try:
@@ -106,7 +106,7 @@ def stranger_at(port: int, limit_s: float = 30.0) -> Stranger:
 
 
 class FalseRankZero:
-    """Listens where a process of a job expects rank 0, and has any secret."""
+    """Listens where a process of a job expects rank 0, and may have any secret."""
 
     NONCE = "0" * 32
 

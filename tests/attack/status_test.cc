@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The status port: proofs that were made for another place, and strangers who hold its connections and its memory.
+// The status port: proofs that were made for another place, and strangers that hold its connections and its memory.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -156,7 +156,7 @@ TEST(StatusPort, AProofCountsOnceAlsoIfTheProcessRestarts) {
   EXPECT_THAT(Ask("127.0.0.1", number, request), HasSubstr("was made before"));
 }
 
-TEST(StatusPort, SilentStrangersKeepNobodyOut) {
+TEST(StatusPort, SilentConnectionsKeepNobodyOut) {
   std::unique_ptr<Port> port = OpenPort();
   std::vector<std::unique_ptr<Client>> silent;
   for (size_t i = 0; i < 3 * Port::kConnectionsMax; ++i) {
@@ -197,7 +197,7 @@ TEST(StatusPort, AnswersThatNobodyReadsHoldABoundedMemory) {
   EXPECT_GE(Get("127.0.0.1", port->port(), "/large").size(), kLargeBytes);
 }
 
-// The patience is with the whole request: each byte does not begin it anew.
+// The time limit is that of the whole request: a byte does not start it again.
 TEST(StatusPort, ARequestThatDripsIsGivenUp) {
   Port::Options options;
   options.patience_ns = kSecondNs;

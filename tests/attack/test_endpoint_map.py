@@ -25,7 +25,7 @@ done()
 
 
 class Thief:
-    """Listens where the map says that a task's data port is, and counts who comes."""
+    """Listens where the map says that a task's data port is, and counts its connections."""
 
     def __init__(self) -> None:
         self.visitors = 0
@@ -71,7 +71,7 @@ def test_a_map_that_others_can_write_is_left_out(tasks, tmp_path, way):
     if way == "a link":
         os.symlink(file, folder / ".endpoint_map")
     worker = start(cluster, folder)
-    with contextlib.suppress(pytest.fail.Exception):  # what the thief has got says more
+    with contextlib.suppress(pytest.fail.Exception):  # what the thief received says more
         cluster.read_until(worker, "TOTAL 1000.0", 40)
     errors = said_by_worker(cluster)
     thief.close()

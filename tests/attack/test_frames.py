@@ -13,7 +13,7 @@ from fusewire.launch.frames import Decoder, FrameError, Seal
 pytestmark = pytest.mark.once
 KEY = b"k" * 32
 EVERY = frozenset(frames.PAYLOADS)
-# One that is good of each kind.
+# A valid one of each kind.
 GOOD = [
     frames.encode_json(frames.OPEN, 0, {"folder": "/", "words": ["a"], "ports": 1, "silence_s": 1.5}),
     frames.encode_json(frames.READY, 0, {"ports": [7, 8]}),
@@ -150,7 +150,7 @@ def test_a_length_that_is_a_lie_holds_no_memory(kind):
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 1 << 64, -(1 << 64), "7", True])
-def test_numbers_that_are_none(wrong):
+def test_malformed_numbers(wrong):
     for field in (1, 2):
         fields = [7, 1.5, 1.5, "", True]
         fields[field] = wrong

@@ -29,7 +29,7 @@ mktemp readyXXXXXX >/dev/null
 exec sleep 1000
 """
 # Goes on in a new process all the time.
-# For a minute at most: nobody finds it any more once a failed test has left it behind.
+# For a minute at most: nothing finds it once a failed test has left it behind.
 WANDERS = (
     "import os, time\nuntil = time.monotonic() + 60\nwhile time.monotonic() < until:\n"
     "    if os.fork():\n        os._exit(0)\n    time.sleep(0.001)\n"
@@ -86,7 +86,7 @@ def kill(*pids: int) -> None:
 @pytest.mark.parametrize("victim", ["guard", "worker"])
 @pytest.mark.parametrize("stopped", [False, True])
 def test_a_launcher_that_is_killed(run, victim, stopped):
-    """Also one that was stopped before: it can't see to anything itself."""
+    """Also one that was stopped before: it can't do anything itself."""
     with run.started("--ps", "1", "--workers", "2", script=FAMILY, until="ready") as launcher:
         [(guard, worker)] = run.guards().items()
         assert guard == launcher.pid
@@ -106,7 +106,7 @@ def test_all_of_a_launchers_group_is_killed(run):
 
 
 def test_both_processes_of_a_launcher_are_killed_at_once(run):
-    """Then nobody is left who could end what the tasks have left behind; the tasks themselves die."""
+    """Then no process is left that could end what the tasks have left behind; the tasks themselves die."""
     script = FAMILY.replace("mktemp readyXXXXXX >/dev/null", "touch ready$$")
     with run.started("--ps", "0", "--workers", "2", script=script, until="ready") as launcher:
         [(guard, worker)] = run.guards().items()

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Members of the cluster that are no rank, and ranks that send nonsense, beside the ranks' own messages: Horovod's
+"""Members of the cluster that are not ranks, and ranks that send nonsense, beside the ranks' own messages: Horovod's
 lines between ranks, and MPI's messages from any source."""
 
 import contextlib

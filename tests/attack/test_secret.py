@@ -86,12 +86,12 @@ def test_only_roots_file_may_be_for_a_group():
 
 
 @pytest.mark.parametrize("text", ["", "\n", f"{SECRET}\n{SECRET}\n", f"{SECRET}\r\n", b"open\0sesame, open", "é" * 16])
-def test_what_is_no_line_of_text_is_refused(file, text):
+def test_a_malformed_line_is_refused(file, text):
     with pytest.raises(ValueError, match=r"is not one line of ASCII text. Fix: openssl rand -hex 32"):
         read(file(text))
 
 
-def test_what_is_no_file_is_refused(file, tmp_path):
+def test_what_cannot_hold_a_secret_is_refused(file, tmp_path):
     with pytest.raises(ValueError, match="No such file"):
         read(tmp_path / "none")
     with pytest.raises(ValueError, match="it is not a file"):

@@ -72,7 +72,7 @@ class Impostor:
 
 
 def test_a_name_that_stands_for_another_host_gets_no_proof_for_the_own_one(monkeypatch):
-    """Whoever answers for a name gets a proof for its own address, which no task takes."""
+    """A process that answers for a name gets a proof for its own address, which no task accepts."""
     monkeypatch.setenv("FUSEWIRE_SECRET", SECRET)
     impostor = Impostor()
     real = socket.getaddrinfo

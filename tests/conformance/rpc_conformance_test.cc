@@ -260,7 +260,7 @@ TEST_P(RpcContract, CallsEndWhenTheClientGoes) {
   }));
 }
 
-TEST_P(RpcContract, NobodyThereIsSaidInTime) {
+TEST_P(RpcContract, AnAbsentServerIsReportedInTime) {
   rpc::ClientOptions options;
   options.patience_ns = 100 * kMillisecondNs;
   for (const transport::Address& address : {env().Refusing(), env().Silent()}) {

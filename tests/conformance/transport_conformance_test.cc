@@ -28,7 +28,7 @@ using transport::Incoming;
 using transport::Listener;
 using transport::Talker;
 
-// What passes every buffer on the way many times.
+// More than all buffers on the way hold.
 constexpr uint64_t kMany = kSanitized ? 8 << 20 : 64 << 20;
 
 using Dialled = Result<std::unique_ptr<Connection>>;
@@ -90,6 +90,7 @@ class TransportContract : public conformance::Suite {
         EXPECT_NE(incoming->peer_address(), "");
         incoming_.push_back(std::move(incoming));
         ++arrived_;
+        if (on_arrived_) on_arrived_();
       });
       ASSERT_TRUE(listening.ok()) << listening.status().ToString();
       listener_ = std::move(listening).value();
@@ -146,7 +147,7 @@ class TransportContract : public conformance::Suite {
       for (auto& talker : at_b_) EXPECT_EQ(talker->fault(), "");
     });
   }
-  // Long enough for anything that should not happen to happen: some other connection has been made and ended meanwhile.
+  // Long enough for what must not happen to happen: another connection is made and ended meanwhile.
   void LetThingsHappen() {
     ASSERT_TRUE(ConnectTalkers(99));
     Talker *other_a = at_a_.back().get(), *other_b = at_b_.back().get();
@@ -187,7 +188,9 @@ class TransportContract : public conformance::Suite {
   Address where_;
   std::unique_ptr<Listener> listener_;
   std::atomic<int> arrived_{0};
-  std::vector<std::unique_ptr<Incoming>> incoming_;   // at b
+  std::vector<std::unique_ptr<Incoming>> incoming_;  // at b
+  std::function<void()> on_arrived_;
+  std::atomic<size_t> heard_at_b_{0};
   std::vector<std::unique_ptr<Dialing>> dialings_;    // at a
   std::vector<std::unique_ptr<Connection>> dialled_;  // at a
   std::vector<std::unique_ptr<Talker>> at_a_, at_b_;
@@ -468,7 +471,7 @@ TEST_P(TransportContract, ARefusedDialSaysSo) {
   EXPECT_NE(status.next(), "");
 }
 
-TEST_P(TransportContract, ADialThatNobodyAnswersTimesOut) {
+TEST_P(TransportContract, AnUnansweredDialTimesOut) {
   Status status = DialOutcome(env().Silent(), 100 * kMillisecondNs);
   EXPECT_EQ(status.code(), Code::kTimeout);
   EXPECT_EQ(status.peer(), env().Silent().ToString());
@@ -652,8 +655,7 @@ TEST_P(TransportContract, AListenerThatIsGoneRefusesAndLeavesItsConnectionsAlone
 
 TEST_P(TransportContract, ManyConnectionsAtOnce) {
   size_t many = kSanitized ? 256 : 1024;
-  // Of a thousand at once on a busy machine, some find no near peer within their second, and go the far way.
-  if (env().simulated() || GetParam().name == "Nearest") many = 128;
+  if (env().simulated()) many = 128;
   rlimit files;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
   many = std::min<size_t>(many, (files.rlim_cur - 100) / 2);
@@ -670,18 +672,26 @@ TEST_P(TransportContract, ManyConnectionsAtOnce) {
       }));
     }
   });
-  ASSERT_TRUE(env().RunUntil([&] { return dialled == many && arrived_ == static_cast<int>(many); }));
-  AtB([&] {
+  // More may arrive: Nearest dials over TCP what takes too long in shared memory, where it may have arrived all the
+  // same.
+  ASSERT_TRUE(env().RunUntil([&] { return dialled == many && arrived_ >= static_cast<int>(many); }));
+  auto adopt = [this] {
     for (auto& incoming : incoming_) {
-      at_b_.push_back(std::make_unique<Talker>(1));
-      at_b_.back()->Meet(incoming->Adopt(env().b()).value());
-      at_b_.back()->SayPattern(1000);
+      Talker* talker = at_b_.emplace_back(std::make_unique<Talker>(1)).get();
+      talker->on_heard = [this, talker] { heard_at_b_ += talker->heard == 1000u ? 1 : 0; };
+      talker->Meet(incoming->Adopt(env().b()).value());
+      talker->SayPattern(1000);
     }
-  });
-  auto all_heard = [](const auto& talkers) {
-    return std::all_of(talkers.begin(), talkers.end(), [](const auto& talker) { return talker->heard == 1000u; });
+    incoming_.clear();
   };
-  ASSERT_TRUE(env().RunUntil([&] { return all_heard(at_a_) && all_heard(at_b_); }));
+  AtB([&] {
+    adopt();
+    on_arrived_ = adopt;
+  });
+  ASSERT_TRUE(env().RunUntil([&] {
+    return heard_at_b_ == many &&
+           std::all_of(at_a_.begin(), at_a_.end(), [](const auto& talker) { return talker->heard == 1000u; });
+  }));
   for (auto* talkers : {&at_a_, &at_b_}) {
     for (auto& talker : *talkers) EXPECT_TRUE(talker->as_pattern);
   }

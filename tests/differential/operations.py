@@ -37,7 +37,7 @@ class Operation:
     place: str = "new"  # of the result: "new", "out" or "same", which is in place
     gaps: bool = False  # the input is a view with gaps
     says: bool = True  # the call is told how many rows all ranks have
-    any_order: bool = True  # only what is exact in any order, as nobody promises one
+    any_order: bool = True  # only what is exact in any order, as none is promised
 
     def dtype(self) -> np.dtype:
         return np.dtype(ml_dtypes.bfloat16) if self.type == "bfloat16" else np.dtype(self.type)

@@ -15,7 +15,7 @@
 
 namespace fusewire::faults {
 
-// kUp: from who dialled to who is dialled.
+// kUp: from the dialler to the listener.
 enum Way { kUp = 0, kDown = 1 };
 
 class FaultProxy {
@@ -50,7 +50,7 @@ class FaultProxy {
     bool counted = false;
   };
   struct Relay {
-    RawSocket ends[2];  // who dialled, who is dialled
+    RawSocket ends[2];  // the dialler, the listener
     std::unique_ptr<Stream> ways[2];
     bool over = false;
   };

@@ -48,7 +48,7 @@ class TimedCall final : public rpc::Call {
   }
 };
 
-// Who, what, why and what next.
+// The peer, the cause, the phase and what to do next.
 inline ::testing::AssertionResult IsTyped(const Status& status) {
   if (status.ok()) return ::testing::AssertionFailure() << "no error at all";
   if (status.code() == Code::kInternal) return ::testing::AssertionFailure() << status.ToString();
@@ -61,7 +61,7 @@ inline ::testing::AssertionResult IsTyped(const Status& status) {
 // Calls in flight, and how they end.
 class Calls {
  public:
-  // A test that has failed leaves calls behind.
+  // A failed test leaves calls behind.
   ~Calls() {
     for (TimedCall& call : calls_) {
       if (call.dones == 0) call.Cancel();

@@ -51,7 +51,7 @@ std::string WithBody(FrameHeader header, uint64_t body_bytes, const std::string&
   return Frame(header, "", body);
 }
 
-// Changes one byte of what has a right check.
+// Changes one byte of a frame whose check is right.
 std::string Mutated(std::string frame, size_t at, uint8_t to) {
   frame[at] = static_cast<char>(to);
   return frame;
@@ -136,7 +136,7 @@ TEST_F(Liars, AClientThatBreaksTheLawLosesItsConnection) {
   ExpectGrowth(peer.RssBytes() - rss_before, 8 << 20);
 }
 
-// A frame that ends in the middle is no nonsense: the connection broke.
+// A frame that ends in the middle is not a violation: the connection broke.
 TEST_F(Liars, AClientThatGoesInTheMiddleOfAFrame) {
   PeerProcess peer("name=ps:0");
   ASSERT_TRUE(peer.ready()) << peer.first_words();

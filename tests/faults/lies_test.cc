@@ -136,7 +136,7 @@ class Lies : public Faults {
         field.set(&lie, value);
         LyingWire liar(task(), to);
         liar.Send(before + LyingFrame(lie.header, lie.meta, lie.body));
-        // The following bytes are no frame: a pipe that still reads closes here.
+        // The following bytes are not a frame: a pipe that still reads closes here.
         if (!Eventually([&] { return liar.closed() || liar.GoodbyeAt() != std::string::npos; }, kLookNs))
           liar.Send(std::string(200, '\0'));
         ++lies_;

@@ -80,7 +80,7 @@ TEST_F(Networks, ACableThatCarriesOneWay) {
     cable_->Cut(1);
     calls_.ExpectAll(Code::kUnavailable, begin_ns, Within(1 * kSecondNs) + kToldNs);
     EXPECT_EQ(calls_.all()[0].status.phase(), "waiting for a heartbeat");
-    cable_->Mend(1);
+    cable_->Restore(1);
     EXPECT_TRUE(Works(client));
   });
 }

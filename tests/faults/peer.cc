@@ -202,7 +202,7 @@ rpc::Method MakeMethod(uint16_t number, const char* name, UniqueFunction<void(rp
   return method;
 }
 
-// One write a line: lines of two incarnations do not mix.
+// One write for each line: lines of two incarnations do not mix.
 void Peer::Journal(const std::string& head) {
   std::string line = std::to_string(getpid()) + " " + head + "\n";
   ssize_t written = write(journal_, line.data(), line.size());
@@ -332,7 +332,7 @@ Status StandApart(const std::string& how) {
 }
 
 int Main(const Settings& settings) {
-  // Ends with the test, however that ends.
+  // Ends with the test, also if the test crashes.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (settings.Number("parent", getppid()) != getppid()) return 4;
   const Status apart = StandApart(settings.Text("apart"));

@@ -46,7 +46,7 @@ class PeerProcess {
   // The code, or -1 if it has not ended by itself in time.
   int WaitForExit(int64_t limit_ns);
 
-  // One command, and one line of its; empty if there is none in time.
+  // One command and the line that answers it; empty if none comes in time.
   bool Tell(const std::string& command) const;
   std::string Listen(int64_t limit_ns);
   // One command and its answer.

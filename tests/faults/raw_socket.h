@@ -33,7 +33,7 @@ class RawSocket {
   // The bytes until the end; *ended is false if the end does not come in time.
   std::string ReceiveAll(int64_t limit_ns, bool* ended) const;
   void Close();
-  // With a reset instead of a farewell.
+  // With a reset instead of a goodbye.
   void Reset();
 
  private:

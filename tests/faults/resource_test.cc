@@ -46,7 +46,7 @@ TEST_F(Resources, NobodyListens) {
   EXPECT_TRUE(IsTyped(answer.status));
 }
 
-// No descriptor is left at the server: who is connected is served, who comes is turned away, nothing spins.
+// No descriptor is left at the server: connected clients are served, new ones are refused, nothing spins.
 TEST_F(Resources, AServerWithoutDescriptors) {
   PeerProcess peer("name=ps:0");
   ASSERT_TRUE(peer.ready()) << peer.first_words();
@@ -56,7 +56,7 @@ TEST_F(Resources, AServerWithoutDescriptors) {
   peer.LimitFds(static_cast<uint64_t>(peer.Fds() + room));
   std::vector<RawSocket> crowd;
   for (int i = 0; i < 200; ++i) crowd.push_back(RawSocket::Dial(peer.address()));
-  // Most of them hear that they are not wanted.
+  // Most of them are told that they are refused.
   auto turned_away = [&crowd] {
     int ended = 0;
     for (RawSocket& one : crowd) {
@@ -71,7 +71,7 @@ TEST_F(Resources, AServerWithoutDescriptors) {
   int64_t cpu_before_ns = peer.CpuNs(), window_ends_ns = NowNs() + kSecondNs;
   while (NowNs() < window_ends_ns) {
     EXPECT_TRUE(Works(friendly));
-    // More who wait: the kernel holds them while the listener rests.
+    // More that wait: the kernel holds them while the listener pauses.
     crowd.push_back(RawSocket::Dial(peer.address()));
     Eventually([] { return false; }, 20 * kMillisecondNs);
   }

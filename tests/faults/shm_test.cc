@@ -30,7 +30,7 @@ class SharedMemory : public Faults {
   }
 };
 
-TEST_F(SharedMemory, IsTakenByItselfAndTcpWhereTold) {
+TEST_F(SharedMemory, IsTheDefaultAndTcpCanBeChosen) {
   PeerProcess peer("name=ps:0");
   ASSERT_TRUE(peer.ready()) << peer.first_words();
   rpc::Client& client = ClientOf(peer.address());
@@ -87,7 +87,7 @@ TEST_F(SharedMemory, AKillInMidTransferIsToldAtOnceAndLeavesNothing) {
   }
 }
 
-// A child that somebody forked holds a copy of every descriptor, and none of the memory.
+// A forked child holds a copy of every descriptor, and none of the memory.
 TEST_F(SharedMemory, AForkedChildDoesNotKeepAConnectionOpen) {
   PeerProcess peer("name=ps:0 reactors=1");
   ASSERT_TRUE(peer.ready()) << peer.first_words();

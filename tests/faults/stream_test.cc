@@ -58,7 +58,7 @@ TEST_F(Streams, AResetEndsEveryCallAtOnce) {
   EXPECT_EQ(client_->Snapshot().connects, 2u);
 }
 
-// The kernel accepts for a listener that nobody serves.
+// The kernel accepts for a listener whose process does not.
 TEST_F(Streams, APeerThatSaysNothing) {
   RawSocket silent = RawSocket::Listen(OwnHost());
   options_.pipe.hello_ns_max = 200 * kMillisecondNs;
@@ -109,7 +109,7 @@ TEST_F(Streams, APeerThatNeverReads) {
     ASSERT_EQ(call.status.code(), Code::kOverloaded) << call.status.ToString();
     ASSERT_TRUE(IsTyped(call.status));
   }
-  // The calls themselves are the test's: a kilobyte each and their heads.
+  // The memory of the calls themselves is the test's: a kilobyte each and their heads.
   ExpectGrowth(OwnRssBytes() - before, count * int64_t{2500} + (24 << 20));
   proxy_->Hold(kUp, false);
   EXPECT_TRUE(more.AllDone());
@@ -145,7 +145,8 @@ TEST_F(Streams, ACallerThatNeverReads) {
   EXPECT_TRUE(Eventually([this] { return bool(Works(*client_)); }));
 }
 
-// A few bytes a second: alive by its heartbeats, useless by its pace. Deadlines hold, others do not notice.
+// A few bytes a second: the peer sends heartbeats, but is too slow to be of use. Deadlines hold, and others do not
+// notice.
 TEST_F(Streams, APeerThatReadsByteByByte) {
   ASSERT_NO_FATAL_FAILURE(Begin());
   proxy_->Trickle(kUp);
@@ -177,7 +178,7 @@ TEST_F(Streams, APeerThatWritesByteByByte) {
   ExpectGrowth(peer_->RssBytes() - before, 100 << 20);
 }
 
-// A hello that comes byte by byte, and many that never come, hold nobody up.
+// A hello that comes byte by byte, and many that never come, delay no other connection.
 TEST_F(Streams, GreetingsThatTakeForEver) {
   peer_ = std::make_unique<PeerProcess>("name=ps:0 hello_ms=500");
   ASSERT_TRUE(peer_->ready()) << peer_->first_words();

@@ -44,7 +44,7 @@ class OverUcx : public Faults {
     for (size_t i = 0; i < bytes; ++i) body[0].bytes().data[i] = static_cast<uint8_t>(i * 7 + i / 251);
     return body;
   }
-  // Goes there and comes back as it was, so many times.
+  // An echo, so many times.
   void Transfer(int times, size_t bytes) {
     for (int i = 0; i < times; ++i) {
       rpc::Client::Answer answer = client_->Ask(kEcho, std::string("x"), Body(bytes), kPatienceNs);

@@ -54,7 +54,7 @@ class Ranks {
       Status status = Call(what / 4 % 16);
       if (!status.ok()) FUSEWIRE_CHECK(!status.cause().empty());
       FUSEWIRE_CHECK(Clock::Real()->NowNs() - begin_ns < 5 * kSecondNs);
-      if (!status.ok() && status.code() != Code::kInvalid) Mend();
+      if (!status.ok() && status.code() != Code::kInvalid) Renew();
     }
   }
 
@@ -137,7 +137,7 @@ class Ranks {
     }
   }
   // As a group does: after what breaks it, another arena takes its place.
-  void Mend() {
+  void Renew() {
     Leave();
     Join(seat_);
   }

@@ -2,7 +2,7 @@
 // input := how:u8 seed:u8 stream
 //   how: bits 0-1 the size of a chunk; bit 2: the stream is read as headers with what follows them, and repaired
 //   (magic, sequence, check, lengths) so that it gets past the first checks.
-// Read twice, in one piece and in random ones: what is heard, and why it ends, must be the same.
+// Read twice, in one piece and in random ones: the events, and why it ends, must be the same.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -92,7 +92,7 @@ class Listener final : public FrameSink {
     Add(bytes.size);
     for (size_t i = 0; i < bytes.size; ++i) Add(bytes.data[i]);
   }
-  // The memory of abandoned calls is gone at once; the sanitizer finds who touches it. Other kinds keep theirs.
+  // The memory of abandoned calls is freed at once: the sanitizer reports any access. Other kinds keep theirs.
   void Forget(uint64_t call) {
     for (auto& [sequence, place] : places_) {
       if (calls_.count(sequence) > 0 && calls_[sequence] == call) place = Place();
@@ -117,7 +117,7 @@ Outcome Read(uint32_t chunk_bytes, ConstBytes stream, Next next) {
   return {listener.sum, status.ToString()};
 }
 
-// Frames that are right in all that a program gets right without thinking.
+// Repairs what any sender gets right: magic, sequence, check and lengths.
 std::string Repair(ConstBytes in, uint32_t chunk_bytes) {
   FrameScript script(chunk_bytes);
   std::string stream;

@@ -53,7 +53,7 @@ uint64_t TagOf(const Fingerprint& place) {
   return TagBase(place.epoch) | kKeyedBit | ((Mix(place.key, place.turn) & kOpMask) >> 1);
 }
 
-// An operation of one member, and arrays with a rim that nobody may touch.
+// An operation of one member, and arrays with a rim that must not be written.
 struct Posted {
   Bytes Array(size_t bytes) {
     arrays.push_back(std::string(kGuardBytes + bytes + kGuardBytes, '#'));
@@ -141,7 +141,7 @@ class Session {
     cores_[member] = std::make_shared<GroupCore>(*endpoints_[member], std::move(options));
     homes_[member]->Run([this, member] { FUSEWIRE_CHECK(cores_[member]->Open().ok()); });
     if (member != kLiar) return;
-    // Behind the group: what the liar's own rank has not asked for yet is heard, and waits for it all the same.
+    // Behind the group's back: what the liar's own rank has not asked for yet is received, and kept for it.
     endpoints_[member]->HandleOffers(0, UINT64_MAX, [this](const p2p::Offer& offer) {
       const Result<Fingerprint> print = DecodeFingerprint(offer.head);
       if (print.ok()) heard_.push_back({print.value(), offer.bytes});
@@ -222,14 +222,14 @@ class Session {
     posted.member = member;
     posted.call = calls_.size() - 1;
     posted.began_ns = world_.clock()->NowNs();
-    const auto ranks = static_cast<size_t>(core.ranks());
-    spec.root %= core.ranks();
+    const auto ranks = static_cast<size_t>(core.state().ranks.load());
+    spec.root %= core.state().ranks.load();
     const bool one = spec.kind == CollectiveKind::kAllReduce || spec.kind == CollectiveKind::kReduce ||
                      spec.kind == CollectiveKind::kBroadcast;
     if (spec.kind != CollectiveKind::kBarrier) {
       spec.counts.assign(one ? 1 : ranks, count);
-      const bool has_part =
-          (spec.kind == CollectiveKind::kGather || spec.kind == CollectiveKind::kScatter) && spec.root != core.rank();
+      const bool has_part = (spec.kind == CollectiveKind::kGather || spec.kind == CollectiveKind::kScatter) &&
+                            spec.root != core.state().rank.load();
       const Bytes to = posted.Array(count * (one || has_part ? 1 : ranks));
       spec.to = Pieces(to.data, to.size);
     }
@@ -267,7 +267,7 @@ class Session {
     const uint8_t what = in_.Next();
     return what < 200 ? what % 8 : kNumbers[what % 8];
   }
-  // Of an operation that was heard, or of none; with one field that is something else, or with none.
+  // Of an operation that was heard, or of none; with one changed field, or with none.
   Fingerprint Print(size_t* bytes) {
     Fingerprint print;
     print.epoch = static_cast<uint16_t>(cores_[0]->state().epoch.load());

@@ -24,7 +24,7 @@ constexpr size_t kGuard = 64;
 constexpr size_t kOpsMax = 40;
 constexpr uint64_t kSizes[] = {0, 1, 100, 2048, 3000, 8192, 9000, 300000};
 
-// Memory with a rim that nobody may touch.
+// Memory with a rim that must not be written.
 struct Guarded {
   explicit Guarded(size_t size) : text(kGuard + size + kGuard, '#') {}
   Bytes bytes() { return Bytes(text.data() + kGuard, text.size() - 2 * kGuard); }
@@ -87,7 +87,7 @@ class Session {
     --left_;
     return *data_++;
   }
-  // Mostly something that means something.
+  // Mostly a valid value.
   uint64_t Number() {
     uint8_t what = Next();
     switch (what % 8) {

@@ -4,7 +4,7 @@
 // Two pipes on one connection in memory. The ops send, deliver, consume, cancel, close, let time pass, and mutate, drop
 // or double bytes on their way from the client to the server. Whatever they do: each Done comes once, OnClosed once at
 // the most, memory stays within the limits, no head arrives that was not sent, in the order in which it was sent, and
-// no body either unless somebody mutated something. If nobody did, everything arrives.
+// no body either unless the input mutated something. If it did not, everything arrives.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -186,7 +186,7 @@ class Party final : public Receiver {
   bool mutated() const { return mutated_; }
   bool opened() const { return opened_ > 0; }
   int closed() const { return closed_; }
-  // It ended because nobody let the two hear each other, or hear each other out, for too long.
+  // It ended because the input let too little of what the two sent arrive for too long.
   bool is_silence() const { return is_silence_; }
   Pipe& pipe() { return pipe_; }
   End& end() { return *end_; }

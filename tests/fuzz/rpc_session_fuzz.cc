@@ -91,9 +91,9 @@ struct Heard {
 };
 
 // The liar's end: it discards all that it receives.
-class Ear final : public pipe::Receiver, public pipe::LinkHandler {
+class FuzzReceiver final : public pipe::Receiver, public pipe::LinkHandler {
  public:
-  explicit Ear(Heard* heard) : heard_(*heard) {}
+  explicit FuzzReceiver(Heard* heard) : heard_(*heard) {}
 
  private:
   pipe::FrameHandler* OnOpen(const pipe::PeerInfo&) override { return static_cast<pipe::Receiver*>(this); }
@@ -147,7 +147,7 @@ class AgainstServer final : public World {
     HomeOf(*liar_task_).Run([this] {
       link_ = std::make_unique<pipe::Link>(liar_task_->context(), HomeOf(*liar_task_), liar_task_->transport(),
                                            transport::Address{"server", 5555}, kRpcService,
-                                           static_cast<pipe::LinkHandler*>(&ear_));
+                                           static_cast<pipe::LinkHandler*>(&receiver_));
       link_->Want();
     });
     world_.RunUntil([this] { return link_->pipe() != nullptr; }, kSecondNs);
@@ -242,7 +242,7 @@ class AgainstServer final : public World {
   std::deque<std::pair<Buffers, Reply>> held_;
   std::unique_ptr<Server> server_;
   Heard heard_;
-  Ear ear_{&heard_};
+  FuzzReceiver receiver_{&heard_};
   std::unique_ptr<pipe::Link> link_;
 };
 
@@ -252,7 +252,7 @@ class AgainstClient final : public World {
     Status served = liar_task_->acceptor().Serve(
         kRpcService, liar_task_->context(), {&HomeOf(*liar_task_)}, [this](pipe::Pipe& came) {
           heard_.pipe = &came;
-          return std::unique_ptr<pipe::Receiver>(std::make_unique<Ear>(&heard_));
+          return std::unique_ptr<pipe::Receiver>(std::make_unique<FuzzReceiver>(&heard_));
         });
     FUSEWIRE_CHECK(served.ok());
     FUSEWIRE_CHECK(liar_task_->Listen({"", 5555}).ok());

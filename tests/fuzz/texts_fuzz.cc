@@ -33,7 +33,7 @@ void TryAddress(const std::string& text) {
   (void)transport::SaysLoopback(text);
   transport::SocketAddress numeric, ten;
   FUSEWIRE_CHECK(transport::ParseNumeric("10.0.0.7", 0, &ten));
-  // Numbers are taken as they are: nobody is asked what they mean.
+  // Numbers are taken as they are: no name is resolved.
   if (text == "*" || transport::ParseNumeric(text, 1, &numeric)) (void)transport::WhereToListen(text);
   const std::vector<transport::OwnAddress> own = {{"eth0", "10.0.0.7", ten}};
   const Result<std::string> within = transport::AddressInNetwork(text, own);

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // input := which:u8 message
 // The heads of the plug-in's messages, as a peer may send them. What is read lies within the message, costs no more
-// memory than its bytes justify, and keeps the bounds that the header says; what is refused has words.
+// memory than its bytes justify, and keeps the bounds that the header says; what is refused has a reason.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -151,7 +151,7 @@ def test_no_rank_yet():
 
 
 def test_a_collective_without_a_group():
-    """JAX is told to use the library, and nobody has joined."""
+    """JAX is told to use the library, and the process is not a rank."""
     said = run_ranks(never_joins, 2)
     assert all("this process is not a rank of Fusewire's: call fusewire.jax.initialize()" in one for one in said)
 

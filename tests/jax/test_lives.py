@@ -65,7 +65,7 @@ def test_beside_the_programs_own_group():
 
 
 def ends_at_once(rank: int, addresses: list[str]) -> str:
-    """Nobody waits for the last computation, which the other process needs."""
+    """No process waits for the last computation, which the other process needs."""
     jax = join("fusewire", rank, addresses)
     mesh, along = jax.make_mesh((len(addresses),), ("x",)), jax.sharding.PartitionSpec("x")
 

@@ -295,7 +295,7 @@ TEST(Loopback, AKilledHostsConnectionsAreReset) {
   pair.Dial();
   EXPECT_TRUE(pair.world.RunUntil([&] { return pair.outcomes == 1; }, kSecondNs));
   EXPECT_THAT(pair.dialled.cause(), HasSubstr("refused"));
-  EXPECT_EQ(pair.server->closed, 0);  // the dead tell no tales
+  EXPECT_EQ(pair.server->closed, 0);  // a killed host sends nothing
 }
 
 TEST(Loopback, ASilentHostAnswersForItsDeadOnceItIsBack) {

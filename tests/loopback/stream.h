@@ -45,7 +45,7 @@ class Line {
   int64_t free_ns_ = 0;
 };
 
-// Bytes that have arrived and that nobody has read yet.
+// Bytes that have arrived and were not read yet.
 class ReceiveBuffer {
  public:
   void Push(std::vector<uint8_t> bytes);

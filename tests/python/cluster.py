@@ -60,7 +60,7 @@ def done():
 """
 
 
-# For a program that starts servers itself: `ports`, four that nobody has.
+# For a program that starts servers itself: `ports`, four free ones.
 FREE_PORTS = f"""
 import sys
 sys.path.append({str(pathlib.Path(__file__).parent)!r})
@@ -195,7 +195,7 @@ class Tasks:
         pytest.fail(f"no line {words!r} within {deadline_s} s, but {lines}\n{self.errors()}")
 
     def errors(self) -> str:
-        """The last words of all tasks."""
+        """The last output of all tasks."""
         return "".join(f"{path.name}:\n{path.read_text()[-3000:]}" for path in self._folder.glob("*.err"))
 
     def rest(self, task: warm.Program) -> list[str]:

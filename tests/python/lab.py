@@ -195,7 +195,7 @@ class Lab:
         """A router drops all packets of one direction."""
         self.middle.ip(f"rule add from {source.address} to {target.address} blackhole")
 
-    def mend(self, source: Host, target: Host) -> None:
+    def restore(self, source: Host, target: Host) -> None:
         self.middle.ip(f"rule del from {source.address} to {target.address} blackhole")
 
     def end(self) -> None:

@@ -158,7 +158,7 @@ def broadcast(turn):
 broadcast(0)
 """
 
-# The root cannot have sent what nobody receives yet.
+# The root cannot have sent what no rank receives yet.
 ROOT = """
 if index == 0:
     broadcast(1)
@@ -228,7 +228,7 @@ def test_all_workers_get_the_error_that_ended_their_collectives(run_cluster, pro
     assert output.said == ["DeadlineExceededError True"] * 2
 
 
-# A strategy makes the collectives of its program anew. Worker 1 aborts them in between, when nobody is in one.
+# A strategy makes the collectives of its program again. Worker 1 aborts them in between, when nobody is in one.
 AGAIN = """
 from tensorflow.python.eager import context
 from tensorflow.python.framework import errors
@@ -255,7 +255,7 @@ done()
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "grpc++"])
-def test_collectives_that_begin_anew_work_again(run_cluster, protocol):
+def test_collectives_that_start_again_work(run_cluster, protocol):
     output = run_cluster(AGAIN, protocol, ps=0, workers=2, prologue=PROLOGUE)
     sums = [f"{turn} {1000 * (1 + 2 * turn):.1f}" for turn in range(4)]
     both = [f"{turn} 2.0" for turn in range(4)]

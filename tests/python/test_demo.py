@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """make demo, with a few steps: it trains, prints its table, and writes its page and the chart that README.md shows.
 
-TEST_PICTURES=1 .venv-tf-2.15.1/bin/python -m pytest tests/python/test_demo.py      draws README's chart anew; first
+TEST_PICTURES=1 .venv-tf-2.15.1/bin/python -m pytest tests/python/test_demo.py      draws README's chart again; first
 tools/plugin.sh --demo 2.15.1
 """
 

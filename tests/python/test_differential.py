@@ -11,7 +11,7 @@ JUDGING = ROOT / "tests/differential/judging.py"
 COLLECTIVES = JUDGING.with_name("collectives.py")
 
 
-# The first of these are always the same; the others are the day's.
+# The first of these are always the same; the others are chosen by the commit.
 @pytest.mark.parametrize("which", [pytest.param("--seeds=0:10", marks=pytest.mark.smoke), "--seconds=20"])
 @pytest.mark.timeout(400)
 def test_random_programs_are_what_grpc_makes_of_them(tmp_path, which):

@@ -124,7 +124,7 @@ def test_every_type_and_shape_arrives(run_cluster):
     assert output.stats["grpc_fused_recvs"] == output.stats["fused_recvs"] > 0
 
 
-# A dequeue on the parameter server keeps a fused receive waiting, for as long as nobody puts something in.
+# A dequeue on the parameter server keeps a fused receive waiting, until something is put in.
 LIMITS = """
 import threading, time
 with tf.device(PS):

@@ -141,7 +141,7 @@ def test_another_process_takes_over_all_its_tasks(tmp_path):
     assert (tmp_path / "lives-1").read_text() == "x"
 
 
-def test_what_nobody_can_take_over_is_started_again(tmp_path):
+def test_a_process_without_takers_is_started_again(tmp_path):
     prologue = PROLOGUE.replace("server = tf1.train.Server(", DIE + "server = tf1.train.Server(", 1)
     (tmp_path / "program.py").write_text(prologue + textwrap.dedent(RETURN), encoding="utf-8")
     words = ["run", "--ps", "4", "--ps-processes", "2", "--restarts", "2", "--snapshots", "snapshots"]

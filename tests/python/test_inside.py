@@ -343,7 +343,7 @@ def test_lists_of_nodes(text, names):
 @pytest.mark.parametrize(
     "text", ["a[1", "a]1", "a[]", "a[x]", "a[2-1]", "a[1-2-3]", "a[1-99999999]", "a[[1]]", "a[1],]"]
 )
-def test_what_is_no_list_of_nodes(text):
+def test_a_malformed_list_of_nodes(text):
     with pytest.raises(ValueError):
         list(node_names(text))
 

@@ -324,14 +324,14 @@ def test_a_named_checkpoint_is_always_restored(target, tmp_path, capfd):
     assert "the chief" not in capfd.readouterr().err
 
 
-def test_a_session_of_its_own_asks_nobody(target, tmp_path, capfd):
+def test_a_local_session_asks_no_server(target, tmp_path, capfd):
     with tf1.Graph().as_default():
         tf1.train.create_global_step()
         tf1.train.ChiefSessionCreator(checkpoint_dir=str(tmp_path)).create_session().close()
     assert "the chief" not in capfd.readouterr().err
 
 
-# ---- what is no variable, and ready_ops of others ----
+# ---- what is not a variable, and ready_ops of others ----
 
 
 def test_a_ready_op_that_does_not_ask_is_not_believed(target, tmp_path, capfd):
@@ -421,7 +421,7 @@ def test_a_model_that_is_not_ready_in_the_end_is_restored(target, tmp_path, capf
 # ---- errors ----
 
 
-def test_an_unknown_kind_of_variable_or_saver_is_no_error(target, tmp_path, capfd):
+def test_an_unknown_kind_of_variable_or_saver_is_not_an_error(target, tmp_path, capfd):
     begin(target, tmp_path)
     second = Model()
     with second.graph.as_default():

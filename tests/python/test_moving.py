@@ -67,13 +67,22 @@ def end(cluster, worker, tmp_path) -> None:
 def test_what_processes_tell(training, tmp_path):  # noqa: F811
     cluster, _, worker = training("star_server", FUSEWIRE_SECRET=SECRET)
     follow(cluster, worker)
+
+    def served():
+        return [
+            task
+            for process in serving.look([cluster.address("worker", 0)]).processes
+            for task in process.serves.values()
+        ]
+
+    # What a task holds is counted when its first snapshot is written.
+    wait_until(lambda: all(task.bytes >= 8 for task in served()), 30, "both tasks have written a snapshot")
     look = serving.look([cluster.address("worker", 0)])
     assert [process.name for process in look.processes] == ["ps:0", "ps:1"]
     assert len({process.id for process in look.processes}) == 2
     for process_ in look.processes:
-        [served] = process_.serves.values()
-        assert (served.task, served.epoch) == (process_.name, 1)
-        assert served.bytes >= 8
+        [task] = process_.serves.values()
+        assert (task.task, task.epoch) == (process_.name, 1)
     before = look.processes[0].serves["ps:0"].busy_ms
     wait_until(
         lambda: serving.look([cluster.address("ps", 0)]).server_of("ps:0").serves["ps:0"].busy_ms > before,

@@ -117,7 +117,7 @@ def test_ways_to_name_memory():
         ({"a": 1}, "not an array of numbers: pass a NumPy array"),
     ],
 )
-def test_memory_that_is_none_is_said(given, words):
+def test_invalid_memory_is_reported(given, words):
     with pytest.raises(ValueError, match=words):
         buffer(given, writes=True)
 

@@ -38,7 +38,7 @@ def test_every_wire_carries_small_and_large(wire):
             np.testing.assert_array_equal(got, sent)
 
 
-def test_a_wire_that_is_none_is_named():
+def test_an_unknown_wire_is_named():
     with pytest.raises(p2p.Error, match='no wire is named "smoke"'):
         p2p.Endpoint("a", wire="smoke")
 

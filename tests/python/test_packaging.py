@@ -106,7 +106,7 @@ def python_files(package: pathlib.Path) -> set[str]:
     return {str(path.relative_to(package)) for path in found}
 
 
-def test_misfit_names_the_command_that_mends_it(installed, sdist, tmp_path):
+def test_misfit_names_the_command_that_fixes_it(installed, sdist, tmp_path):
     [facts] = installed.parents[1].rglob("build.json")
     content = facts.read_text()
     facts.write_text(content.replace(tf.version.GIT_VERSION, "v0-another"))

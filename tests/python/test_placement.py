@@ -23,7 +23,7 @@ def test_a_host(text, host):
 
 
 @pytest.mark.parametrize("text", ["", "-oProxyCommand=x", "me@-x", "a:0", "a:x", "a b", "fd00::1", "a;b", "@a", "[x]"])
-def test_what_is_no_host(text):
+def test_a_malformed_host(text):
     with pytest.raises(ValueError, match=r"is not a host. Fix: write"):
         host_of(text)
 

@@ -368,7 +368,7 @@ def test_nobody_drains_when_the_whole_job_ends(job):
     assert "ENDS" not in own.output
 
 
-def test_a_process_that_has_drained_is_no_failure(job):
+def test_a_drained_process_is_not_a_failure(job):
     own = job("--drain", "20", FAKE_DRAINS="1")
     pid = own.owners()["ps_1"]
     for task in ("ps_1", "ps_3"):  # another one has taken it

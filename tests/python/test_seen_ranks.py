@@ -291,7 +291,7 @@ assert seeing.find() == []
     run_to_end([sys.executable, program], tmp_path, clean_environment(XDG_RUNTIME_DIR=str(runtime))).ok()
 
 
-def test_subgroups_are_no_other_tasks(tmp_path, runtime):
+def test_subgroups_are_not_other_tasks(tmp_path, runtime):
     code = """
 import os, pathlib
 import numpy as np

@@ -199,7 +199,7 @@ with tf1.Session(server.target) as session:
 done()
 """
 
-# Over stock gRPC the first such step hangs: it is cancelled once, while nobody listens.
+# Over stock gRPC the first such step hangs: it is cancelled once, while nothing listens to it.
 SHORT_LIMITS = """
 import time
 

@@ -47,7 +47,7 @@ def test_training_survives_faults(tmp_path):
 
 
 @pytest.mark.timeout(600)
-def test_with_snapshots_no_session_is_made_anew_for_a_server(tmp_path):
+def test_with_snapshots_no_session_is_recreated_for_a_server(tmp_path):
     protocol = ("star_server", "star_server_lite")[TURN % 2]
     words = ["--minutes", "0.4", "--protocol", protocol, "--faults", "kill-server,kill-chief,reset", "--chief-joins"]
     said = soak(tmp_path, *words, "--snapshots", "1")

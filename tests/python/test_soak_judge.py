@@ -79,7 +79,7 @@ def test_an_answer_that_is_not_kept_may_cost_a_session(verdict_of):
     assert verdict.why["worker0", "kill-server, a large answer lost"] == 1
 
 
-def test_without_snapshots_a_session_may_be_made_anew(verdict_of):
+def test_without_snapshots_a_session_may_be_recreated(verdict_of):
     assert not verdict_of(report(80, session(110.05, 80)), every_s=0).wrong
 
 

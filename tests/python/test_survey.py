@@ -285,7 +285,7 @@ server.join()
 
 @contextlib.contextmanager
 def mumbling():
-    """A port that answers whoever comes with something that is not gRPC."""
+    """A port that answers every connection with something that is not gRPC."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -327,7 +327,7 @@ def test_ports_at_which_there_is_no_task_of_ours(tmp_path):
 
 
 @pytest.mark.parametrize("words", ["nowhere", "host:port"])
-def test_addresses_that_are_none_are_a_usage_error(words, tmp_path):
+def test_invalid_addresses_are_a_usage_error(words, tmp_path):
     done = run_to_end([FUSEWIRE, "doctor", "--cluster", words], tmp_path, clean_environment())
     assert (done.status, done.out) == (2, "")
     assert "write host:port" in done.error

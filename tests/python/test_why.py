@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""`fusewire why`: the verdict on jobs that stand, from what their tasks say, and on real ones."""
+"""`fusewire why`: the verdict on stalled jobs, from what their tasks say, and on real ones."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def silent(task, state):
 STEP = operation("session", "", "", "Session.run", 9)
 
 
-def test_a_stopped_task_is_named_through_those_who_wait_for_others():
+def test_a_stopped_task_is_named_by_the_tasks_that_wait_for_others():
     verdict = why.judge(
         [
             process("ps:0", operation("receive", "ps:0", "worker:0", "gradients", 8)),
@@ -133,7 +133,7 @@ def silent_rank(number, state):
     return seeing.Process(seeing.Place("127.0.0.1", 2, 8, 9, (f"rank:{number}",), RANKS), None, state)
 
 
-def test_a_rank_that_is_in_no_operation_is_named_through_those_who_wait_for_others():
+def test_an_idle_rank_is_named_by_the_ranks_that_wait_for_others():
     # As in a ring: each waits for the one before it.
     verdict = why.judge([rank(0, 3), rank(1, 0), rank(2), rank(3, 2)], 2 * S)
     assert (verdict.stands, verdict.cause, verdict.task) == (True, "idle", "rank:2")
@@ -210,7 +210,7 @@ def test_tasks_that_wait_for_each_other_are_a_circle():
     assert verdict.sentence == "ps:0 and worker:0 wait for each other."
 
 
-def test_short_waits_and_answers_that_arrive_are_no_waits():
+def test_short_waits_and_arriving_answers_do_not_count_as_waits():
     verdict = why.judge(
         [
             process("worker:0", STEP, operation("receive", "worker:0", "ps:0", "a", 1)),

@@ -54,7 +54,7 @@ def test_labels_come_as_often_as_the_planted_probabilities_say():
     assert (examples.ids.max(axis=0) < VOCABULARY).all()
 
 
-def test_batches_begin_anew_after_the_last():
+def test_batches_start_again_after_the_last():
     examples = Planted().draw(130, 0)
     assert np.array_equal(examples.batch(2, 64)[0], examples.ids[:64])
     assert np.array_equal(examples.batch(3, 64)[0], examples.ids[64:128])

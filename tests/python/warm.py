@@ -164,7 +164,7 @@ def _connect() -> socket.socket:
     if _Server.process is None:
         folder = tempfile.mkdtemp(prefix="warm-")
         _Server.path = os.path.join(folder, "socket")
-        # One thread: who forks must be alone. The level is that of the programs, and read once.
+        # One thread: a process that forks must have no other. The level is that of the programs, and read once.
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "1"}
         _Server.process = subprocess.Popen(
             [sys.executable, __file__, _Server.path], env=environment, stdin=subprocess.PIPE
@@ -227,7 +227,7 @@ def attend(line: socket.socket) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # nobody else would end it
         line.close()
         os.chdir(request["cwd"])
-        become(request["words"], request["environment"], (os.open(os.devnull, os.O_RDONLY), out, error), ())
+        exec_program(request["words"], request["environment"], (os.open(os.devnull, os.O_RDONLY), out, error), ())
     os.close(out)
     os.close(error)
     line.sendall(pid.to_bytes(4, "little"))
@@ -256,7 +256,7 @@ def fork_in_session() -> int:
     return pid
 
 
-def become(
+def exec_program(
     words: Sequence[str], environment: Mapping[str, str], streams: tuple[int, int, int], passed: Sequence[int]
 ) -> None:
     """In a fork: runs the command `words` like a new process, and exits."""
@@ -360,7 +360,7 @@ class Forked:
         if self.pid == 0:
             preexec_fn()
             streams = (os.open(os.devnull, os.O_RDONLY), pipes[0][1], pipes[1][1])
-            become(words[1:], env, streams, pass_fds)
+            exec_program(words[1:], env, streams, pass_fds)
         for _, write in pipes:
             os.close(write)
         self.stdout, self.stderr = (io.FileIO(read) for read, _ in pipes)

@@ -15,7 +15,7 @@
 namespace fusewire::simulation {
 namespace {
 
-// So many rounds at one moment of virtual time are a loop without end.
+// So many rounds at one moment of virtual time are an endless loop.
 constexpr uint64_t kRoundsMax = 2'000'000;
 // If for so long no call has ended, none will.
 constexpr int64_t kNoProgressNs = 90 * kSecondNs;
@@ -94,7 +94,7 @@ void Cluster::PlanStart(const Question& question) {
       Ask(&run_, asker.task(), number);
       return;
     }
-    // Nobody is there to ask it; perhaps later.
+    // No member can ask it now; perhaps later.
     Question later = due;
     later.start_ns = kRetryNs;
     if (run_.now_ns() < run_.plan.horizon_ns) PlanStart(later);

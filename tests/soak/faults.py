@@ -134,8 +134,8 @@ def partition(machine: Machine, draw: random.Random) -> tuple[str, Iterator[floa
         machine.cut(server, worker)
         machine.cut(worker, server)
         yield long
-        machine.mend(server, worker)
-        machine.mend(worker, server)
+        machine.restore(server, worker)
+        machine.restore(worker, server)
 
     return f"nothing passes between {server.name} and {worker.name} for {long} s", work()
 
@@ -148,7 +148,7 @@ def one_way(machine: Machine, draw: random.Random) -> tuple[str, Iterator[float]
     def work() -> Iterator[float]:
         machine.cut(*pair)
         yield long
-        machine.mend(*pair)
+        machine.restore(*pair)
 
     return f"nothing passes from {pair[0].name} to {pair[1].name} for {long} s", work()
 

@@ -322,8 +322,8 @@ class Machine:
     def cut(self, source: Task, target: Task) -> None:
         self.lab.cut(source.place, target.place)
 
-    def mend(self, source: Task, target: Task) -> None:
-        self.lab.mend(source.place, target.place)
+    def restore(self, source: Task, target: Task) -> None:
+        self.lab.restore(source.place, target.place)
 
     def reset_connections(self, task: Task) -> int:
         """Resets all connections of the task; returns how many."""

@@ -122,7 +122,7 @@ def _cut(cluster: Cluster, ways: list[tuple[machines.Task, machines.Task]]) -> d
     found = ended(cluster, began)
     again = time.monotonic()
     for way in ways:
-        cluster.machine.mend(*way)
+        cluster.machine.restore(*way)
     return {**found, "steps again after": healed(cluster, again)}
 
 

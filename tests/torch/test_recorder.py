@@ -332,7 +332,7 @@ def has_a_wrong_size(rank, size, folder):
         join("fusewire", rank, size, folder, timeout=SHORT)
 
 
-def test_a_size_that_is_no_number_is_an_error():
+def test_a_malformed_size_is_an_error():
     run_ranks(has_a_wrong_size, 2)
 
 

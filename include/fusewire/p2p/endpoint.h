@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // An Endpoint is one name in a cluster of peers that send to each other. It is both ends in one, where rpc has a Client
 // and a Server.
-// Home: one reactor; all here may be called on any thread, what waits on any but a home.
+// Home: one reactor. Any thread may call these functions; those that wait, any thread but a home.
 // Owns: its peers; its task, unless it was opened in one. Outlives its operations, regions and signals.
 // Fails: Start and Open say why; afterwards each operation on its own.
 #pragma once
@@ -80,7 +80,7 @@ class Endpoint {
   Result<Peer*> Connect(const std::string& name, const transport::Address& address);
   // The peer of that name, which will dial us.
   Result<Peer*> Expect(const std::string& name);
-  // Where messages go whose tag is in the range, and for which no receive is posted. The newest range counts first.
+  // Decides about messages whose tag is in the range and for which no receive is posted. The newest range comes first.
   void HandleOffers(uint64_t tag_min, uint64_t tag_max, OnOffer on_offer);
 
   // Wait for the end; timeouts as in Op.

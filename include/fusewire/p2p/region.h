@@ -23,7 +23,7 @@ class Region {
  public:
   // Any thread. `memory` is given back once the region is destroyed and no peer is reading it.
   static Result<std::unique_ptr<Region>> Open(Endpoint& endpoint, Buffer memory, Access access = Access::kReadWrite);
-  // After it nothing is written any more.
+  // Nothing is written after it.
   ~Region();
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;

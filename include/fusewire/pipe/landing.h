@@ -15,7 +15,7 @@ struct Landing {
   enum class Mode {
     kView,     // only for bodies up to kViewBytesMax: shown in OnMessage, valid during that call
     kInto,     // into memory of the receiver
-    kDiscard,  // nowhere; OnMessage comes all the same
+    kDiscard,  // nowhere; OnMessage is still called
   };
   Mode mode = Mode::kView;
   // kInto: together exactly body_bytes. The array and the memory stay valid until OnMessage, OnClosed or Abandon.

@@ -17,7 +17,7 @@ namespace fusewire::pipe {
 constexpr size_t kSecretBytesMin = 16;
 
 struct Options {
-  std::string cluster = "default";  // only peers that say the same are let in
+  std::string cluster = "default";  // only peers of the same one are admitted
   std::string name;                 // our task, "worker:3"; empty: an anonymous tool
   std::string secret;               // shared by the cluster; empty: none, and peers that have one are turned away
   uint64_t incarnation = 0;         // 0: drawn at random once per PipeContext
@@ -38,12 +38,12 @@ struct Options {
   uint64_t receive_at_once_bytes = 0;
   // Heads and small bodies that wait in our memory because a peer does not take them. Per pipe.
   uint64_t queued_bytes_max = 64 << 20;
-  int64_t silent_ns_max = 20 * kSecondNs;  // a peer that says nothing for so long is dead
+  int64_t silent_ns_max = 20 * kSecondNs;  // a peer that sends nothing for this long is dead
   int64_t hello_ns_max = 5 * kSecondNs;    // from connected to greeted
   int64_t connect_ns_max = 5 * kSecondNs;  // one attempt
   int64_t backoff_ns_min = 20 * kMillisecondNs;
   int64_t backoff_ns_max = 2 * kSecondNs;
-  int64_t goodbye_ns_max = 1 * kSecondNs;  // how long the last words may take
+  int64_t goodbye_ns_max = 1 * kSecondNs;  // how long a goodbye may take
   // The most connections that have not yet proved that they belong here; beyond it, the oldest is closed. A sixteenth
   // of the process's descriptors if that is less, and 256 with TLS.
   int greetings_max = 1024;

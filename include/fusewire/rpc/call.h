@@ -49,7 +49,7 @@ class SegmentSizes {
 
 // New memory for each segment; the usual way to land. Empty on success.
 Status AllocateSegments(const SegmentSizes& sizes, Buffers* body, std::vector<Bytes>* parts);
-// Ok, or why a body of so many bytes cannot land there.
+// Ok, or why a body of `body_bytes` cannot land there.
 Status CheckLanding(const pipe::Landing& landing, uint64_t body_bytes);
 
 class Call : public Mail, public ListNode {

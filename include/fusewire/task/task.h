@@ -44,7 +44,7 @@ class Task {
  public:
   // Over what options.wire says.
   static Result<std::unique_ptr<Task>> Start(TaskOptions options);
-  // Over any transport and any reactors; for tests, simulation, and transports of one's own. `options` have passed
+  // Over any transport and any reactors; for tests, simulations, and custom transports. `options` have passed
   // CheckOptions().
   static std::unique_ptr<Task> Make(pipe::Options options, std::unique_ptr<reactor::Pool> pool,
                                     std::unique_ptr<transport::Transport> transport);

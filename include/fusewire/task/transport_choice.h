@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Which of the transports connections run over, by name.
+// The transports that connections can run over, by name.
 // Home: any thread. Fails: never; a transport that is not available here gives way as its line says.
 #pragma once
 
@@ -19,7 +19,7 @@ namespace fusewire::task {
 
 enum class TransportChoice {
   // Shared memory to a task of this machine and user, where it can be met; to all others RDMA where both ends have a
-  // device for it, and else TCP. Where names are resolved by a function of one's own (tcp.resolve): TCP.
+  // device for it, and else TCP. With a custom resolver of names (tcp.resolve): TCP.
   kAuto,
   kTcp,
   kShm,  // nothing else: a task elsewhere cannot be reached

@@ -34,7 +34,7 @@ class Said(NamedTuple):
 
 
 class ChildError(Exception):
-    """A child process has not said what it was to say."""
+    """A child process has not printed its result."""
 
 
 def run(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Said:

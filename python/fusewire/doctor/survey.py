@@ -24,7 +24,7 @@ AT_ONCE = 64  # tasks that are asked at the same time
 PEERS_MAX = 4096  # tasks that are asked in all: each names others, and one may lie
 CLOCKS_APART_S = 0.1  # logs and traces of two tasks can't be read side by side beyond this
 SLOW_TIMES = 5  # so much slower than the median over the same wire is slow
-SLOW_ROUND_TRIP_NS = 1_000_000  # and no less than this: a microsecond more or less is nobody's fault
+SLOW_ROUND_TRIP_NS = 1_000_000  # and no less than this: a microsecond more or less is noise
 MATRIX_TASKS_MAX = 12
 WORST_SHOWN = 10
 FIXES = {
@@ -115,7 +115,7 @@ def of_this_machine() -> list[str]:
 
 
 def survey(addresses: Iterable[str], seconds: float, say: Callable[[str], None]) -> Survey:
-    """Asks the tasks there and the others of their clusters, then measures for so many seconds at most."""
+    """Asks the tasks there and the others of their clusters, then measures for `seconds` at most."""
     peers: dict[str, Peer] = {}
     wanted, unasked = list(addresses), 0
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:

@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""Horovod's words over Fusewire: a program written for Horovod runs after a change of its import.
+"""Horovod's API over Fusewire: a program written for Horovod runs after a change of its import.
 
     import fusewire.horovod.tensorflow as hvd       # or .tensorflow.keras, .keras, .torch
     hvd.init()                                      # fusewire run --ranks 4 program.py

@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """What status ports and tasks answer, as values of the kinds that our commands expect.
 
-The answer may come from a stranger. Here its JSON becomes rows, or an AnswerError: every value that is listed below is
+The answer may come from any program. Here its JSON becomes rows, or an AnswerError: every value that is listed below is
 there and of its kind, no other is passed on, and all texts may be printed.
 """
 
@@ -177,7 +177,7 @@ STATUS = row_of(
                     **_texts("kind", "task", "peer"),
                     **_counts("count", "bytes", "time_ns", "p50_ns", "p99_ns", "open", "oldest_ns"),
                 },
-                _counts("bytes_given"),  # a task of 0.1 does not say it
+                _counts("bytes_given"),  # not sent by a task of 0.1
             )
         ),
         "open": list_of(

@@ -84,7 +84,7 @@ class Task:
         self._channel.close()
 
     def about(self) -> tuple[dict[str, Any], float, float]:
-        """(what it tells of itself, the best round trip in s, its clock minus ours in s). Raises NoAnswerError."""
+        """(what it reports about itself, the best round trip in s, its clock minus ours in s). Raises NoAnswerError."""
         told, best, ahead = self._ask("about", answers.ABOUT, ANSWER_S), float("inf"), 0.0
         for _ in range(ABOUTS):  # the first one has connected
             begun, wall = time.perf_counter(), time.time()
@@ -95,7 +95,7 @@ class Task:
         return told, best, ahead
 
     def told(self, limit_s: float = ANSWER_S) -> dict[str, Any]:
-        """What it tells of itself, asked once. Raises NoAnswerError."""
+        """What it reports about itself, asked once. Raises NoAnswerError."""
         return self._ask("about", answers.ABOUT, limit_s)
 
     def measure(self, task: str) -> dict[str, Any]:

@@ -135,14 +135,14 @@ def _place(path: pathlib.Path, entry: Mapping[str, Any]) -> Place:
 
 
 def forget(pid: int) -> None:
-    """Removes what a process of this machine has named that has ended, and shall not be missed."""
+    """Removes the files of a process of this machine that has ended, and is not missing."""
     for place in find():
         if place.pid == pid and place.path is not None and not is_alive(place):
             place.path.unlink(missing_ok=True)
 
 
 def parse(text: str) -> Place:
-    """HOST:PORT. ValueError if it is none."""
+    """HOST:PORT. ValueError if it is not one."""
     parts = machine.host_and_port(text)
     if parts is None:
         raise ValueError(f"{text} is not HOST:PORT")
@@ -211,7 +211,7 @@ def request(host: str, target: str, secret: str | None) -> bytes:
 
 
 def body_of(answer: bytes) -> bytes:
-    """Of a whole answer. ValueError if it is no HTTP, or refuses."""
+    """Of a whole answer. ValueError if it is not HTTP, or a refusal."""
     head, _, body = answer.partition(b"\r\n\r\n")
     status = FIRST_LINE.match(head)
     if status is None:

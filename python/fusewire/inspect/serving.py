@@ -1,8 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Which process serves which tasks of a running cluster, as the processes themselves say.
 
-A task's address in the cluster is where its server was first; its process is asked there, whatever it serves now. What
-two processes both say of a task is decided by the epoch: the higher one has it.
+A task's address in the cluster is where its server was first; its process is asked there, whatever it serves now. If
+two processes claim a task, the one with the higher epoch has it.
 """
 
 import concurrent.futures
@@ -21,7 +21,7 @@ BYTES_PER_S = 20e6  # of a move over a slow network: for the time that an order 
 
 @dataclasses.dataclass(frozen=True)
 class Served:
-    """A task, as the process that serves it tells of it. epoch 0: it keeps no snapshots, and can't be moved."""
+    """A task, as the process that serves it reports it. epoch 0: it keeps no snapshots, and can't be moved."""
 
     task: str
     epoch: int
@@ -79,7 +79,7 @@ class Look:
         return [process for process in self.processes if process.job == job]
 
     def unserved(self) -> list[str]:
-        """The tasks that nobody serves who answers."""
+        """The tasks that no answering process serves."""
         names = [name for name in self.members if name.rpartition(":")[0] not in IDLE_JOBS]
         return sorted((name for name in names if self.server_of(name) is None), key=order_of)
 

@@ -38,8 +38,8 @@ def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         "top",
         help="show the tasks of running jobs: rates, queues, the slowest peers, the largest tensors",
         description="Shows the tasks of running jobs, live on a terminal.",
-        epilog="Without HOST:PORT, all processes of this user on this machine are asked. `fusewire why` explains a job "
-        "that stands.",
+        epilog="Without HOST:PORT, all processes of this user on this machine are asked. `fusewire why` explains a "
+        "stalled job.",
     )
     seeing.add_places(top)
     top.add_argument("--once", action="store_true", help="print one view of --every seconds, then end")
@@ -173,7 +173,7 @@ class TaskView:
     slowest_peer: str = ""  # by the mean time of its answers in this view; of a rank: waited for longest
     slowest_peer_s: float = 0.0
     collectives_per_s: float = 0.0
-    cpu: float | None = None  # processors that its process uses; None: it does not tell, as the next
+    cpu: float | None = None  # processors that its process uses; None: not reported, as the next
     memory_bytes: int | None = None
 
 

@@ -292,7 +292,7 @@ def idle_of(processes: Sequence[Process], longer_ns: float) -> dict[str, int]:
 
 
 def owed_by(processes: Sequence[Process], task: str, longer_ns: float) -> list[str]:
-    """What a task says itself about those who wait for it."""
+    """What a task itself reports about the tasks that wait for it."""
     owed: dict[str, list[Mapping[str, Any]]] = collections.defaultdict(list)
     for process in processes:
         for each in process.status["open"] if process.status else ():
@@ -309,9 +309,9 @@ def owed_by(processes: Sequence[Process], task: str, longer_ns: float) -> list[s
 
 
 def sink_of(waits: Sequence[Wait], silent: set[str]) -> tuple[str, set[str]]:
-    """The task that most tasks wait for, directly or through others, and that waits for none; and those who wait.
+    """The task that most tasks wait for, directly or through others, and that waits for none; and the tasks that wait.
 
-    A task that does not answer comes before one that does. ("", those who wait) if they wait in circles alone.
+    A task that does not answer comes before one that does. ("", the tasks that wait) if all wait in circles.
     """
     edges: dict[str, set[str]] = collections.defaultdict(set)
     for wait in waits:

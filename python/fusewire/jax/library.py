@@ -2,7 +2,7 @@
 """libfusewire_mpi.so: the functions of MPI that XLA calls, over a group of ours. The mirror of mpi/c_api.cc.
 
 jaxlib is compiled against MPItrampoline, which loads the library that MPITRAMPOLINE_LIB names while jaxlib is loaded,
-and never again. So this module names it, imports jax, and takes the name back, which is not meant for programs that
+and never again. So this module sets the variable, imports jax, and unsets it, as it is not meant for programs that
 this one starts.
 """
 

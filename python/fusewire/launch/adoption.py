@@ -63,15 +63,15 @@ def spread(tasks: Sequence[str], living: Sequence[Task]) -> list[Order[Task]]:
 
 
 class Adoption(Generic[Task]):
-    """Of all that one process has served. When `ended` can be read, the results are complete.
+    """Takes over all that one process has served. When `ended` can be read, the results are complete.
 
-    Tasks may have moved since the launcher heard of them, so the living are asked first what they serve: of `known`,
-    what none of them has is to be adopted as well, and what one of them has is not.
+    Tasks may have moved since they reported to the launcher, so living servers are asked first what they serve: those
+    of `known` that none of them has are adopted as well; those that one of them has are not.
     """
 
     def __init__(self, task: Task, living: Sequence[Task], orders: Sequence[Order[Task]], known: Collection[str]):
         self.task = task
-        self.done: list[tuple[Order[Task], str]] = []  # with what has been said
+        self.done: list[tuple[Order[Task], str]] = []  # with the answer
         self.failed: list[tuple[Order[Task], str]] = []  # with the reason
         self.seen: list[tuple[Task, list[str]]] = []  # what the living say that they serve
         self._living = living

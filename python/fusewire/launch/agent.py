@@ -31,7 +31,7 @@ from fusewire.launch.processes import (
 )
 from fusewire.launch.rates import Progress
 
-SILENCE_S = 60.0  # until the launcher has said how long it may be silent
+SILENCE_S = 60.0  # until the launcher has announced how long it may be silent
 WAITING_BYTES_MAX = 1 << 20  # more output than that is left in the tasks' pipes
 ENDED_BY_LAUNCHER, LAUNCHER_LOST = 0, 1
 

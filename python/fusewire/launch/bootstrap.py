@@ -1,7 +1,7 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """How the processes of a job (inside.py) find rank 0, and prove to each other that they know FUSEWIRE_SECRET.
 
-The process that comes says what it speaks, in a line; frames follow, as frames.py has them:
+A joining process sends the version that it speaks in a line; frames follow, as frames.py has them:
 
     NUL "fusewire agent " VERSION "+meeting." PROTOCOL NEWLINE
 
@@ -12,10 +12,10 @@ The process that comes says what it speaks, in a line; frames follow, as frames.
 | WELCOME | rank 0 | a proof; how the two go on |
 | REFUSED | rank 0 | in place of WELCOME: why |
 
-A proof is the HMAC-SHA256, by the secret, of its sender's role, both nonces and all that its frame says. The process
-that comes proves itself first: before that, rank 0 says nothing that depends on the secret, so that a stranger has
-nothing to try secrets on. From WELCOME on, each frame is sealed by a key of the secret and both nonces. Without a
-secret there is no proof, and the seals keep nobody out who has seen the nonces.
+A proof is the HMAC-SHA256, by the secret, of its sender's role, both nonces and all that its frame says. The joining
+process proves itself first: before that, rank 0 sends nothing that depends on the secret, so that nobody can test
+guesses of it. From WELCOME on, each frame is sealed by a key of the secret and both nonces. Without a
+secret there is no proof, and the seals protect only from programs that have not seen the nonces.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ from fusewire.version import VERSION
 
 SPEAKS = f"{VERSION}+meeting.3"
 FIRST_LINE = f"\0fusewire agent {SPEAKS}\n".encode()
-LINE_BYTES_MAX, UNPROVEN_BYTES_MAX = 96, 4096  # from those who have not proved themselves: their line, a payload
+LINE_BYTES_MAX, UNPROVEN_BYTES_MAX = 96, 4096  # before the proof: the first line, a payload
 PROOF_S = 5.0  # that a proof may take
 DIAL_AGAIN_S, DIAL_S = 0.2, 5.0
 NONCE, NONCE_BYTES = re.compile("[0-9a-f]{32}"), 16
@@ -48,7 +48,7 @@ UNKNOWN = f"it does not know the secret. Fix: set the same {SECRET} for all proc
 
 
 class BootstrapError(Exception):
-    """The processes of the job don't find together; the text says why, and what to do."""
+    """The processes of the job can't reach each other; the text says why, and what to do."""
 
 
 def prove(secret: str, role: str, nonces: tuple[str, str], said: Mapping[str, Any]) -> str:
@@ -177,8 +177,8 @@ class Joined(NamedTuple):
 
 
 def join(host: str, port: int, limit_s: float, secret: str, offer: Mapping[str, Any]) -> Joined:
-    """`offer` is what this process says of itself, beside its addresses. Comes again if rank 0 is not there yet, or has
-    no time; BootstrapError after limit_s, or if rank 0 refuses."""
+    """`offer` describes this process, without its addresses. Tries again if rank 0 is not there yet, or has no
+    time; BootstrapError after limit_s, or if rank 0 refuses."""
     until = time.monotonic() + limit_s
     while True:
         try:

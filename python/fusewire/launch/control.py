@@ -35,7 +35,7 @@ PEER = struct.Struct("3i")  # of SO_PEERCRED: pid, uid, gid
 
 
 class ControlError(Exception):
-    """What is wrong with the other end, or what it does not do."""
+    """The other end has failed, or refuses; the text says why."""
 
     def __init__(self, text: str):
         super().__init__(printable(text, LINE_MAX))
@@ -43,7 +43,7 @@ class ControlError(Exception):
 
 @dataclasses.dataclass
 class Request:
-    """What somebody wants. Its functions may be called by any thread; the last line ends it."""
+    """One request. Its functions may be called by any thread; the last line ends it."""
 
     words: list[str]
     lines: "queue.SimpleQueue[tuple[str, str]]" = dataclasses.field(default_factory=queue.SimpleQueue)

@@ -149,7 +149,7 @@ def _variables(payload: bytes) -> dict[str, str]:
         if not isinstance(text, str):
             raise ValueError(f"a variable is a {type(text).__name__}")
         if not ENV_NAME.fullmatch(name) or "\0" in text:
-            raise ValueError("a variable has a name or a value that none can have")
+            raise ValueError("a variable has an invalid name or value")
         os.fsencode(name + text)  # a ValueError if it can't be
     return value
 
@@ -183,7 +183,7 @@ def check_request(request: Mapping[str, Any]) -> float:
         known = {name: request[name] for name in ("folder", "words", "plain", "ports")}
         fields(known, folder=str, words=list, plain=bool, ports=int)
         if "\0" in known["folder"] or not 0 <= known["ports"] < 1 << 16:
-            raise ValueError("its folder or its number of ports is none")
+            raise ValueError("its folder or its number of ports is not valid")
         if not known["words"] or not all(isinstance(word, str) and "\0" not in word for word in known["words"]):
             raise ValueError("its words are not a command")
         if request["port_base"] is not None and type(request["port_base"]) is not int:
@@ -226,7 +226,7 @@ PAYLOADS: Mapping[int, Callable[[bytes], Any]] = {
 
 
 class Silence:
-    """Counts how long nothing has been heard. A pause of this process itself, such as a blocked terminal, counts for
+    """Counts how long nothing has arrived. A pause of this process itself, such as a blocked terminal, counts for
     one tick only. turn() is called at least once a tick."""
 
     def __init__(self) -> None:

@@ -1,10 +1,10 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """fusewire run --inside: one task in each process that another launcher has started.
 
-The processes meet at rank 0. Each tells its address and a port that is free there; rank 0 makes the cluster of that,
+The processes meet at rank 0. Each sends its address and a port that is free there; rank 0 makes the cluster of these,
 and runs the job: the other processes are its agents. So servers end when the workers are done, and all tasks end when
-one fails, whatever the launcher does in such cases. Each process keeps its own command and prints by itself. What the
-agents and rank 0 say to each other proves that both know FUSEWIRE_SECRET, if it is set (bootstrap.py).
+one fails, whatever the launcher does in such cases. Each process keeps its own command and prints by itself. The
+messages between agents and rank 0 prove that both know FUSEWIRE_SECRET, if it is set (bootstrap.py).
 """
 
 import contextlib
@@ -70,7 +70,7 @@ def exec_program(command: Command, environment: dict[str, str], protocol_name: s
     others = environment[settings.TASKS] if settings.hosts_several(environment) else ""
     served = f"; it serves {others.replace(',', ', ')}" if others else ""
     print(f"fusewire run: this is {task}, of {size} tasks{served}", file=sys.stderr, flush=True)
-    pipe = os.open(os.devnull, os.O_WRONLY)  # nobody wants to know when the task only serves
+    pipe = os.open(os.devnull, os.O_WRONLY)  # nobody reads when the task only serves
     os.set_inheritable(pipe, True)
     words = command.with_pipe(pipe)
     os.execvpe(words[0], words, environment)
@@ -212,7 +212,7 @@ def _gather(
 
 
 class Admission:
-    """Sees to it that connections that prove nothing keep no other out, and that they don't fill the screen."""
+    """Keeps connections that prove nothing from shutting out others, and from filling the screen."""
 
     def __init__(self, screen: Screen):
         self._screen = screen

@@ -53,7 +53,7 @@ class Place(Protocol):
     """Runs tasks somewhere."""
 
     drain_s: float  # how long finish() may take to bring the rest of the output
-    turn_s: float | None  # turn() is called after so many seconds at the latest
+    turn_s: float | None  # turn() is called after this many seconds at the latest
 
     def start(self, environment: Mapping[str, str], listener: Listener) -> Handle: ...
 

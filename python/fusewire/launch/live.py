@@ -14,7 +14,7 @@ STATE_COLUMNS, WORDS_COLUMNS_MIN = 12, 8
 GREEN, RED, YELLOW, GREY = "32", "31;1", "33", "90"
 
 
-class Shown(Protocol):
+class TaskView(Protocol):
     """What a line needs of a task."""
 
     name: str
@@ -45,7 +45,7 @@ class Live:
             self._stream.flush()
             self._rows = 0
 
-    def show(self, tasks: Sequence[Shown]) -> None:
+    def show(self, tasks: Sequence[TaskView]) -> None:
         now = time.monotonic()
         if now - self._drawn_at < (AGAIN_S if self._rows else REDRAW_S):
             return
@@ -62,7 +62,7 @@ class Live:
         return max(0.0, self._drawn_at + (AGAIN_S if self._rows else REDRAW_S) - time.monotonic())
 
 
-def table(tasks: Sequence[Shown], now: float, columns: int, rows: int, stream: BinaryIO) -> list[str]:
+def table(tasks: Sequence[TaskView], now: float, columns: int, rows: int, stream: BinaryIO) -> list[str]:
     """A line for each task, as many as fit; what has gone wrong and what works comes before what is done."""
     if rows < 2 or columns < 20:
         return []
@@ -79,13 +79,13 @@ def table(tasks: Sequence[Shown], now: float, columns: int, rows: int, stream: B
     return lines
 
 
-def rank_of(task: Shown) -> int:
+def rank_of(task: TaskView) -> int:
     if task.status is None:
         return 2 if task.serves else 1
     return 3 if task.status == 0 or task.asked_to_end else 0
 
 
-def state_of(task: Shown, now: float) -> tuple[str, str]:
+def state_of(task: TaskView, now: float) -> tuple[str, str]:
     """(words, colour)"""
     if task.starts == 0:
         return "not started", GREY
@@ -100,7 +100,7 @@ def state_of(task: Shown, now: float) -> tuple[str, str]:
     return (f"exit code {task.status}" if task.status > 0 else f"signal {-task.status}"), RED
 
 
-def cells_of(task: Shown, now: float) -> list[str]:
+def cells_of(task: TaskView, now: float) -> list[str]:
     """Name, state, time, restarts, steps, steps/s, bytes/s; an empty text where nothing is known."""
     running = task.status is None
     progress = task.progress or Progress()
@@ -122,7 +122,7 @@ def step_of(progress: Progress) -> str:
 
 
 def line_of(
-    task: Shown, cells: Sequence[str], widths: Sequence[int], now: float, columns: int, stream: BinaryIO
+    task: TaskView, cells: Sequence[str], widths: Sequence[int], now: float, columns: int, stream: BinaryIO
 ) -> str:
     # Words to the left, numbers to the right. A column that no task fills takes no room.
     texts = [cell.ljust(width) for cell, width in zip(cells[:2], widths[:2], strict=True)]

@@ -29,7 +29,7 @@ class Screen:
     """Our own stdout and stderr. The tasks' bytes are passed through unchanged, whatever their encoding."""
 
     def __init__(self, out: BinaryIO | None = None, error: BinaryIO | None = None, verb: str = "run"):
-        self.verb = verb  # the command that speaks
+        self.verb = verb  # the command that prints
         self.out = _whole(out or sys.stdout.buffer)
         self.error = _whole(error or sys.stderr.buffer)
         self.hide: Callable[[], None] = lambda: None  # removes what stands below the output, before more is printed

@@ -58,7 +58,7 @@ class Shape:
         return range(server, self.ps, self.servers)
 
     def check(self, what: str, spoken: str | None, environment: Mapping[str, str]) -> None:
-        """ValueError if there can't be so many processes, as `what` says."""
+        """ValueError if there can't be that many processes, as `what` says."""
         if not 0 < self.servers <= self.ps:
             raise ValueError(
                 f"{what} with {self.ps} parameter server{'s' if self.ps != 1 else ''}: each process serves one or more "
@@ -321,7 +321,7 @@ def tasks_of_process(indexes: Sequence[int]) -> str:
 
 
 def expanded(cluster: dict[str, Any], ps: int) -> dict[str, Any]:
-    """The cluster of a TF_CONFIG, with so many parameter servers in the processes that it has for them: those of a
+    """The cluster of a TF_CONFIG, with `ps` parameter servers in the processes that it has for them: those of a
     process follow each other from its port on. ValueError."""
     given = cluster.get("ps")
     if not isinstance(given, list) or not 0 < len(given) <= ps:

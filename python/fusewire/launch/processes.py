@@ -38,7 +38,7 @@ class StartError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """The command of one task. If it contains the word PIPE, the task tells through that pipe how it is."""
+    """The command of one task. If it contains the word PIPE, the task reports through that pipe."""
 
     words: tuple[str, ...]
 
@@ -102,7 +102,7 @@ class Listener(Protocol):
         """From now on, the task only serves."""
 
     def on_progress(self, progress: Progress) -> None:
-        """If processes are watched: what this one tells of itself."""
+        """If processes are watched: what this one reports."""
 
     def on_end(self, status: int, why: str = "") -> None:
         """The status as subprocess has it: negative for a signal. `why` is for tasks that did not end by themselves."""
@@ -183,7 +183,7 @@ class Processes:
         self._rates = Rates(self._loop, lambda: self._running)
 
     def turn(self) -> None:
-        """Tells the listeners of processes that have ended, and what is known of the others."""
+        """Reports the end of processes to their listeners, and the progress of the others."""
         self._reap()
         if self._rates is not None:
             self._rates.turn()

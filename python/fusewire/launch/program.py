@@ -2,7 +2,7 @@
 """Runs a Python program for `fusewire run` as Python itself would, and loads the plug-in once it imports TensorFlow.
 
 Its arguments are PIPE program.py argument..., also PIPE -m module argument... and PIPE -c code argument... PIPE is an
-open descriptor, on which the task tells the launcher how it is: see reporting.py.
+open descriptor, on which the task reports to the launcher: see reporting.py.
 """
 
 import builtins

@@ -22,7 +22,7 @@ from fusewire.inspect.seeing import Place
 from fusewire.launch.loop import Loop
 
 EVERY_S = 1.0
-STEPS_S, STEPS_KEPT = 5.0, 64  # a rate of told steps is over so many seconds
+STEPS_S, STEPS_KEPT = 5.0, 64  # a rate of reported steps is over this many seconds
 ANSWER_BYTES_MAX = 4 << 20
 NUMBER_MAX = 1 << 63
 READ_BYTES = 1 << 16
@@ -32,7 +32,7 @@ BETWEEN_TASKS = ("receive", "run_out", "provide", "run_in", "collective")  # ope
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """What a task tells of itself; None where it does not know. `state`: what is wrong if it tells nothing."""
+    """What a task reports about itself; None where it does not know. `state`: what is wrong if it reports nothing."""
 
     step: int | None = None
     steps_per_s: float | None = None
@@ -88,7 +88,7 @@ class Counters:
 
 
 class Steps:
-    """The steps that a program has told, and how fast it makes them."""
+    """The steps that a program has reported, and how fast it makes them."""
 
     def __init__(self) -> None:
         self._told: collections.deque[tuple[float, int]] = collections.deque()

@@ -33,7 +33,7 @@ NOISE_BYTES_MAX = 1 << 16  # that a host's shell may print before the agent's fi
 RESOLVE_S = 10.0
 LATE_S = 2.0  # ssh's own limit comes first, and says more
 ENDED_S = 5.0  # ssh has closed its output: it ends
-WORDS_BYTES = 4096  # the end of what ssh has said
+WORDS_BYTES = 4096  # the end of the output of ssh
 SSH_FAILED = 255
 # What ssh says, and what helps. {host} is as given, {command} is ssh with its options.
 HELP = (
@@ -62,7 +62,7 @@ class Remote:
     """One host. `error` says why it can't be used, or why it is lost; the host's name is not part of it.
 
     A thread writes, so that a terminal that blocks us doesn't make the agent believe that we are dead, and a signal's
-    handler may send. explain() is called once the agent has closed its end, and says why in the words of ssh.
+    handler may send. explain() is called once the agent has closed its end, and returns the reason that ssh printed.
     """
 
     drain_s: float = DRAIN_S + 4.0
@@ -306,7 +306,7 @@ class SshHost(Remote):
             self._process.wait()
 
     def last_words(self) -> list[str]:
-        """What ssh or the agent has said, without the warnings of every connection."""
+        """What ssh or the agent has printed, without the warnings of every connection."""
         lines = self._said.decode(errors="replace").splitlines()
         return [line.strip() for line in lines if line.strip() and not line.startswith("Warning: ")]
 
@@ -366,7 +366,7 @@ def address_of(host: Host, ssh: Sequence[str]) -> str:
 def connect(
     loop: Loop, screen: Screen, hosts: Sequence[Host], ssh: Ssh, ports: Sequence[int], request: Mapping[str, Any]
 ) -> list[SshHost]:
-    """Agents at all hosts, each with so many ports. An empty list, and an error for each host that fails, if not all
+    """Agents at all hosts, each with `ports` ports. An empty list, and an error for each host that fails, if not all
     answer in time."""
     if shutil.which(ssh.words[0]) is None:
         words = f"there is no command {ssh.words[0]}. Fix: apt-get install openssh-client, or name another by --ssh"

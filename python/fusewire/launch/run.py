@@ -316,7 +316,7 @@ def refuse_without(idle: Sequence[str], others: Sequence[str], options: argparse
 
 
 def say_misplaced(options: argparse.Namespace, screen: Screen) -> None:
-    """A protocol behind the program is the program's, and may well be meant so."""
+    """A --protocol after the program is an argument of the program, and may be intended."""
     if options.protocol or os.environ.get(protocol.VARIABLE):
         return
     for option, value in itertools.pairwise(word for each in options.program for word in each.split("=", 1)):

@@ -27,7 +27,7 @@ def add_to(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 
 
 class NoJobError(ValueError):
-    """There is none, or no one of them is meant."""
+    """There is no job, or several and none was named."""
 
 
 def run_scale(options: argparse.Namespace) -> int:
@@ -52,7 +52,7 @@ def job_of(pid: int | None) -> pathlib.Path:
             number, _, text = control.ask(path, "about").partition(" ")
             found[int(number)] = (text, path)
         except FileNotFoundError:
-            continue  # it was left behind
+            continue  # left behind by a job that has ended
         except (control.ControlError, OSError, ValueError) as error:
             silent.append(f"{path}: {error}")
     if pid is not None and pid in found:

@@ -4,7 +4,7 @@
 A request runs in a thread of its own, one at a time; what concerns the job is done by the launcher's thread (Calls). To
 grow, a process is started that moves its share of the tasks to itself (FUSEWIRE_ON_SERVED=move), then the next. To
 shrink, the tasks of one process after the other move to those that stay; it is then asked to end. Each step leaves a
-job that can stay as it is, so a request that fails says how far it has come, and no more.
+job that can stay as it is, so a request that fails says how far it came.
 """
 
 import concurrent.futures
@@ -30,7 +30,7 @@ from fusewire.tf import protocol
 
 CALL_S = 60.0  # the launcher's thread may be writing to a terminal that stands still
 START_S = 180.0  # until a new process answers: it imports TensorFlow, and moves its first task
-SETTLE_S = 15.0  # without another task, after which one that has not come is ordered
+SETTLE_S = 15.0  # without a further arrival; then a task that has not come is ordered to move
 LOOK_S = 0.1
 MAX_PAUSE_MS = 1000
 Result = TypeVar("Result")
@@ -95,7 +95,7 @@ class Calls:
 def shares(serves: Mapping[str, Sequence[int]], wanted: int, names: Collection[int] = ()) -> list[list[int]]:
     """The tasks of each further process, so that there are `wanted` of them. Process k of N gets the tasks i with
     i % N == k where the others have enough, and otherwise tasks of those that have most. Nobody is left with fewer
-    tasks than an even share. `names` are tasks by whose names processes go: they are taken last."""
+    tasks than an even share. `names` are the tasks that processes are named after: they are taken last."""
     has = {process: sorted(tasks) for process, tasks in serves.items()}
     total = sum(map(len, has.values()))
     least = total // wanted
@@ -129,7 +129,7 @@ class Scaling:
     ):
         self._job, self._cluster, self._grace_s = job, cluster, grace_s
         self._place = job.tasks[0].place
-        self._addresses = list(addresses)  # of the cluster, as it was begun
+        self._addresses = list(addresses)  # of the cluster, as it was started
         self._shared = shared
         self._secret = secret_or_nothing(shared)
         self._calls = Calls(loop)
@@ -308,7 +308,7 @@ class Scaling:
         self._look(self._calls.make(lambda: list(self._job.servers)))
 
     def _give_up(self, task: Task) -> NoReturn:
-        """It does not answer: it ends, if it can be seen that it serves nothing."""
+        """It does not answer: it is ended, if it is certain that it serves nothing."""
         others = [one for one in self._calls.make(lambda: list(self._job.servers)) if one is not task]
         self._look(others)
         self._calls.make(lambda: self._job.let_go(task))

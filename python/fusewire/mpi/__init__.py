@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""The words of mpi4py for fusewire.collective, so that a program of mpi4py runs without MPI.
+"""The API of mpi4py over fusewire.collective, so that a program of mpi4py runs without MPI.
 
     from fusewire import mpi as MPI                  # was: from mpi4py import MPI
     MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, gradient)
@@ -56,7 +56,7 @@ def Is_finalized() -> bool:
 
 
 def Wtime() -> float:
-    """Seconds of a clock that only runs forward."""
+    """Seconds of a monotonic clock."""
     return time.perf_counter()
 
 

@@ -170,7 +170,7 @@ class Comm:
             self._gather_at(sendbuf, None, [len(source)] * self.size, root)
 
     def Gatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
-        """The counts of the root's recvbuf are told to all."""
+        """The counts of the root's recvbuf are sent to all."""
         target = buffer(recvbuf, writes=True) if self.rank == root else Buffer(None)
         counts = _counts_of(target, "Gatherv", self.size) if self.rank == root else [0] * self.size
         self._gather_at(sendbuf, target.flat, self._told(counts, root), root)
@@ -183,7 +183,7 @@ class Comm:
         self._scatter_from(source, None if own else recvbuf, [each] * self.size, root)
 
     def Scatterv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
-        """The counts of the root's sendbuf are told to all."""
+        """The counts of the root's sendbuf are sent to all."""
         source = buffer(sendbuf) if self.rank == root else Buffer(None)
         counts = _counts_of(source, "Scatterv", self.size) if self.rank == root else [0] * self.size
         in_place = isinstance(recvbuf, _InPlace)

@@ -21,7 +21,7 @@ from fusewire.pages import page
 from fusewire.tf import config as options
 from fusewire.tf import patching, protocol
 
-ASK_S = 60.0  # after this long without an answer, all is as without us; a peer that is lost is noticed before
+ASK_S = 60.0  # after this long without an answer, TensorFlow goes on as without us; a lost peer is noticed earlier
 LOCAL = ("", "local")  # a session of its own: nobody else can have initialised it
 NAMED_MAX = 3  # variables in a message
 
@@ -80,7 +80,7 @@ def joined_session(original: Callable[..., Any], *arguments: Any, **keywords: An
         given = inspect.signature(original).bind(*arguments, **keywords).arguments
     except TypeError:
         return None  # TensorFlow says what is wrong
-    # Who names a file wants that one: an evaluation, for example.
+    # A program that names a file wants that one: an evaluation, for example.
     if not is_wanted(given.get("config")) or given["master"] in LOCAL or given.get("checkpoint_filename_with_path"):
         return None
     start = Start(
@@ -200,7 +200,7 @@ def step_of(checkpoint: Checkpoint, start: Start) -> int:
 
 
 def names_in_checkpoint(step: Any, saver: Any) -> Iterator[str]:
-    """Under which the global step may be there: as the saver says, alone, or in a tf.train.Checkpoint."""
+    """The names that the global step may have: the saver's, its own, or the one in a tf.train.Checkpoint."""
     variables = getattr(saver, "_var_list", None)
     if isinstance(variables, dict):
         yield from (str(name) for name, variable in variables.items() if variable is step)
@@ -219,8 +219,8 @@ def _global_step(graph: Any) -> Any:
 
 
 def _question(manager: Any) -> Any:
-    """What lists the variables that are not initialised; those that each session initialises for itself can be among
-    them only if there is no better question."""
+    """The operation that lists the variables that are not initialised; those that each session initialises for itself
+    can be among them only if there is no better question."""
     better = manager._ready_for_local_init_op
     return manager._ready_op if better is None else better
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 _numbers = itertools.count()
-_AHEAD = "_fusewire_ahead"  # of what is read for the next step: a call of its own (src/fusewire/tf/bridge/names.h)
+_AHEAD = "_fusewire_ahead"  # of what is read for the next step, in a call of its own (src/fusewire/tf/bridge/names.h)
 _GATHERING = ("AccumulatorApplyGradient",)  # the ends of operations' types by which SyncReplicasOptimizer waits
 
 
@@ -67,7 +67,7 @@ class Prefetch:
             return variable.read_value()
 
     def fill(self, session: Any) -> None:
-        """Puts the first batch into the stage, when the variables have their values. What a session before has left
+        """Puts the first batch into the stage, when the variables have their values. What an earlier session left
         there is dropped."""
         session.run(self._clear)
         session.run(self.put)
@@ -81,7 +81,7 @@ class Prefetch:
     def compute_gradients(
         self, optimizer: Any, loss: Any, var_list: Sequence[Any] | None = None
     ) -> list[tuple[Any, Any]]:
-        """As the optimizer's: those of the rows are the tables', and those of the values the variables'."""
+        """As the optimizer's: gradients of rows become those of tables, and those of values those of variables."""
         tf = self._tf
         looked_up = {one.ref() for one in (*self.tables, *self.variables)}
         wanted = {one.ref() for one in (tf.compat.v1.trainable_variables() if var_list is None else var_list)}

@@ -96,7 +96,7 @@ def warn_of_earlier_servers() -> None:
 
 
 def warn_of_misspelt_settings() -> None:
-    """`fusewire run` has said it for all of its tasks."""
+    """`fusewire run` has logged it for all of its tasks."""
     if not is_launched() and (text := settings.misspelt()):
         _warn_once(text, "setting")
 
@@ -153,7 +153,7 @@ _tasks: dict[str, str] = {}
 
 @contextlib.contextmanager
 def _explained(server: Any) -> Iterator[None]:
-    """An error of TensorFlow that a server can't be made gets our words: what to do next."""
+    """Adds what to do next to TensorFlow's error about a server that can't be made."""
     from tensorflow.python.framework import errors
 
     try:

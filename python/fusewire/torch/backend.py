@@ -128,7 +128,7 @@ class FusewireBackend(Collectives, c10d.Backend):  # type: ignore[misc]
         return self._among(list(ranks), options.group_name, options._timeout, options.global_ranks_in_group)
 
     def merge(self, store: Any, options: Any, rank: int, size: int) -> "FusewireBackend":
-        """With ranks of other groups, by a Store that all of them know."""
+        """A group with ranks of other groups, through a Store that all of them know."""
         self._live()
         member = join(store, rank, size, options.group_name, options._timeout)
         return _kept_by_itself(FusewireBackend(member, options._timeout, options.group_name))

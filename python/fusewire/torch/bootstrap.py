@@ -153,7 +153,7 @@ class _Records:
                 return
             here = [self._key(f"here/{rank}") for rank in range(self._size)]
             missing = [rank for rank in range(self._size) if not self._store.check([here[rank]])]
-            if not missing:  # all were here: those whose part is not there have gone again
+            if not missing:  # all were here: a rank whose part is missing has gone again
                 missing = [rank for rank, key in enumerate(keys) if not self._store.check([key])]
             if not missing:
                 return  # it came just now
@@ -205,8 +205,8 @@ def _endpoint(plan: dict[str, Any]) -> Endpoint:
 
 
 def _host(is_local: bool) -> str:
-    """An address of this machine that the other ranks can reach: that of its route to MASTER_ADDR, or the one that its
-    own name stands for, or that of its default route."""
+    """An address of this machine that the other ranks can reach: that of its route to MASTER_ADDR, or the one that
+    its host name stands for, or that of its default route."""
     if is_local:
         return machine.loopback()
     own = machine.addresses_of(socket.gethostname())

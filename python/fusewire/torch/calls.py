@@ -51,14 +51,14 @@ class Call:
 
 
 class Made:
-    """Calls that are made up, and copies of those tensors that aren't contiguous."""
+    """Calls under preparation, with copies of the tensors that aren't contiguous."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.written_back: list[tuple[Any, Any]] = []
 
     def target(self, tensor: Any, *, reads: bool = False) -> Any:
-        """`reads`: what is in it counts."""
+        """`reads`: the operation reads what is in it."""
         if is_plain(tensor):
             return tensor
         with torch.no_grad():
@@ -67,13 +67,13 @@ class Made:
         return copy
 
     def reduced(self, tensors: Sequence[Any], op: Any) -> Any:
-        """The reduction of these tensors, which get what becomes of it."""
+        """The reduction of these tensors, which get its result."""
         one = reduced_here(tensors, op)
         self.written_back.extend((tensor, one) for tensor in tensors)
         return one
 
     def call(self, kind: int, counts: Sequence[int], **how: Any) -> None:
-        """What Call takes."""
+        """Adds a call; the arguments are those of Call."""
         self.calls.append(Call(kind, counts, **how))
 
     def after(self) -> Callable[[], None] | None:

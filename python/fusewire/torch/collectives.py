@@ -32,7 +32,7 @@ class Collectives(Rank):
         dtype = tensor.dtype
         element, each, operators = SHORT.get(dtype, NOT_SHORT)
         op = operators.get(hash(opts.reduceOp))
-        # Written out, as is _move_short(): a function for both would cost it a tenth.
+        # Written out, as is _move_short(): a function for both would make it a tenth slower.
         if (
             op is None
             or opts.asyncOp
@@ -167,7 +167,7 @@ class Collectives(Rank):
         return self._do("reduce", opts, made, list(tensors), tensors, recorder.alike("reduce", tensors))
 
     def allgather(self, outputs: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any) -> Any:
-        """Each list of outputs gets all inputs of all ranks."""
+        """Each list of outputs gets the inputs of all ranks."""
         each = len(inputs)
         if len(outputs) != each or not each:
             raise ArgumentError(
@@ -432,7 +432,7 @@ class Collectives(Rank):
                 )
 
     def _check_alike(self, tensors: Sequence[Any], like: Any, what: str, index: int | None = None) -> None:
-        """In type and in size. `index`: their place in the lists of several."""
+        """Checks types and sizes. `index`: the place of these tensors in a list of lists."""
         self._check_types(tensors, like, index)
         words = "invalid tensor size" if index is None else f"invalid size of output tensor at index {index}"
         for rank, one in enumerate(tensors):

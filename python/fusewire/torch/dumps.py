@@ -26,7 +26,7 @@ from fusewire.torch.recorder import Note
 from fusewire.torch.work import MessageFlight
 
 _TAG = 0xFFFFFFFF  # among our own messages of a group; monitored barriers count up from 1
-_TOLD_MAX = 256  # ranks of a group whose failures are told: each of them may tell all others
+_TOLD_MAX = 256  # ranks of a group whose failures are announced: each of them may announce to all others
 _TELL_S, _LOOK_S, _LONG_NS = 1.0, 0.25, int(60e9)
 _CODES = ("timeout", "unavailable", "invalid", "corrupt")  # not "cancelled", which the program itself did
 

@@ -42,7 +42,7 @@ _OPERATORS = {
     _KINDS.BXOR: "xor",
     _KINDS.PREMUL_SUM: "sum",  # of what premultiplied() returns
 }
-_OF_BOOL = {"sum": "or", "product": "and"}  # an average of truths is not one
+_OF_BOOL = {"sum": "or", "product": "and"}  # an average of truth values is not one
 _OF_COMPLEX = ("sum", "average")  # pairs of numbers
 
 

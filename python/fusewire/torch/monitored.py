@@ -1,5 +1,5 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-"""monitored_barrier: rank 0 hears from every rank, and then tells all of them who did not come.
+"""monitored_barrier: every rank reports to rank 0, which then tells all of them which ranks are missing.
 
 rank r -> 0   a byte
 0 -> rank r   a byte for each rank: 1 if it did not come

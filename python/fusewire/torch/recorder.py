@@ -30,7 +30,7 @@ _FRAMES_WANTED = ("TORCH_INCLUDE_STACK_TRACE", "TORCH_FR_CPP_STACK", "TORCH_NCCL
 _LIBRARY = "c10d" if torch.__version__ >= (2, 15) else "gloo"
 _ANY = "?" if torch.__version__ >= (2, 15) else "-1"
 
-# A note is a list. Those of small collectives are made by python/calls/calls.cc, for a third of the price.
+# A note is a list. Those of small collectives are made by python/calls/calls.cc, at a third of the cost.
 ID, GROUP, NAME, INPUTS, OUTPUTS, SEQUENCE, MESSAGE, TIMEOUT_NS, CREATED, STARTED, ENDED, FRAMES = range(12)
 Note = list[Any]
 Part = tuple[Sequence[int], Any]  # the shape and the type of a tensor

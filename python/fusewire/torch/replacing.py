@@ -47,7 +47,7 @@ def replace_gloo() -> None:
 
 
 def _create(options: Any, _: Any) -> Any:
-    """Without the program's options, which gloo ignores as well."""
+    """The program's options have no effect, as with gloo."""
     return create(options, None)
 
 
@@ -61,7 +61,7 @@ def _named(original: Any) -> Any:
 
 
 class _Inherited:
-    """multiprocessing pickles its configuration for a child that it spawns, which then replaces gloo as well."""
+    """multiprocessing pickles its configuration for the children that it spawns; these then replace gloo as well."""
 
     def __reduce__(self) -> Any:
         return _inherit, ()

@@ -50,7 +50,7 @@ class Flight:
         return error
 
     def check(self) -> Any:
-        """The error of an operation that succeeded, but not as wanted."""
+        """The error of an operation that succeeded, but not as expected."""
         return None
 
     def cancel(self) -> None:
@@ -142,7 +142,7 @@ class Flights:
         self._works.pop(id(work), None)
 
     def reap(self) -> None:
-        """Ends a few works that the program has dropped."""
+        """Ends a few Works that the program has dropped."""
         for _ in range(min(_REAPED, len(self._works))):
             try:
                 key = next(iter(self._works))
@@ -184,7 +184,7 @@ class _Futures:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._queue: queue.SimpleQueue[FusewireWork | None] = queue.SimpleQueue()
-        self._waits = threading.Lock()  # the thread that waits has it
+        self._waits = threading.Lock()  # the waiting thread has it
         self._threads: list[threading.Thread] = []
         self._apart: list[threading.Thread] = []
         self._idle = 0  # those that wait, or are about to
@@ -398,7 +398,7 @@ _PATCHED = (
 
 
 def behind(work: Any) -> FusewireWork | None:
-    """Our Work behind one of torch's, if there is one. get_future() is the only way through that has no effect."""
+    """Our Work behind one of torch's, if there is one. get_future() is the only way to it without side effects."""
     if isinstance(work, FusewireWork):
         return work
     _asked.by_patch, _asked.found = True, None

@@ -4,7 +4,6 @@
 // Home: the owner's. Owns: its members, in one piece of memory, kept until Trim. Fails: never.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <utility>
 #include <vector>

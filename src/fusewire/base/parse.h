@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Reads text that others wrote: users, peers, the kernel.
-// Home: any thread. Owns: nothing. Fails: with false.
+// Home: any thread. Fails: with false.
 #pragma once
 
 #include <charconv>

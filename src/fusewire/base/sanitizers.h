@@ -3,7 +3,7 @@
 // Home: any thread.
 #pragma once
 
-// gcc has a macro for each. A library may have defined clang's __has_feature for it, as one that knows none.
+// gcc has a macro for each. A library may have defined clang's __has_feature for it, as one that has none.
 #if defined(__SANITIZE_ADDRESS__)
 #define FUSEWIRE_ADDRESS_SANITIZER 1
 #elif defined(__clang__)

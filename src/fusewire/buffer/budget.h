@@ -82,7 +82,7 @@ class Budget {
   void SetPace(uint64_t at_once_bytes);
   // Any thread. Counts memory that is there already, beyond the limit if need be. Requests then wait for it,
   // too, but for one at a time, which is granted when nothing else is reserved. False: more than the limit is used now.
-  // Not to be forgotten: GiveBack.
+  // GiveBack follows.
   bool Take(uint64_t bytes);
   void GiveBack(uint64_t bytes);
 

@@ -152,7 +152,7 @@ TEST(Budget, CountsWhatIsThereAlreadyBeyondItsLimit) {
   EXPECT_TRUE(budget.Take(6));
   EXPECT_FALSE(budget.Take(6));
   EXPECT_EQ(budget.used_bytes(), 12u);
-  ASSERT_TRUE(anna.TryReserve(20));  // alone: what was taken does not stand in its way
+  ASSERT_TRUE(anna.TryReserve(20));  // alone: what is taken is no obstacle
   EXPECT_FALSE(bert.TryReserve(1));
   anna.Release(20);
   ASSERT_TRUE(bert.TryReserve(1));
@@ -264,7 +264,7 @@ TEST_F(PacedTest, IfNothingIsReturnedForLongWhatHasArrivedDoesNotCount) {
   EXPECT_FALSE(anna_.TryReserve(50, now_ns_, now_ns_));
 }
 
-TEST_F(PacedTest, WhoAsksLaterFindsOutThatTheFirstHasRoom) {
+TEST_F(PacedTest, LaterOnesFindOutThatTheFirstHasRoom) {
   for (size_t i = 0; i < 20; ++i) ASSERT_TRUE(many_[i]->TryReserve(50, now_ns_, now_ns_));
   EXPECT_FALSE(carl_.share.TryReserve(50, now_ns_, now_ns_));
   now_ns_ += 2 * Pace::kPeriodNs;

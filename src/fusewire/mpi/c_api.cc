@@ -28,11 +28,12 @@ bool initialized = false;
 bool finalized = false;
 
 int Unserved(const char* symbol) {
-  return Fail(number::kERR_UNSUPPORTED_OPERATION,
-              "MPI_" + std::string(symbol).substr(std::string("MPIABI_").size()) +
-                  " is not served: libfusewire_mpi.so has the functions that XLA calls for collectives on CPUs, and is "
-                  "no MPI for other programs; set MPITRAMPOLINE_LIB to a wrapper of an MPI for those (see: fusewire "
-                  "explain jax)");
+  return Fail(
+      number::kERR_UNSUPPORTED_OPERATION,
+      "MPI_" + std::string(symbol).substr(std::string("MPIABI_").size()) +
+          " is not served: libfusewire_mpi.so has the functions that XLA calls for collectives on CPUs, and is "
+          "not an MPI for other programs; set MPITRAMPOLINE_LIB to a wrapper of an MPI for those (see: fusewire "
+          "explain jax)");
 }
 
 // Cut to what the caller has room for.

@@ -91,11 +91,11 @@ class World {
   // As MPI_Comm_split of MPI_COMM_WORLD, but for its failures: see above.
   Handle Split(int color, int key) FUSEWIRE_EXCLUDES(mutex_);
   void Free(Handle handle) FUSEWIRE_EXCLUDES(mutex_);
-  // An operation of it has failed: all later ones do, here and in the other processes, which are told.
+  // An operation of it has failed: all later ones do, here and in the other processes, which are notified.
   void Break(Handle handle, const std::string& why) FUSEWIRE_EXCLUDES(mutex_);
-  // Begins to listen for what other processes tell. Any number of times.
+  // Begins to receive the failures of other processes. May be repeated.
   void Listen(Handle handle) FUSEWIRE_EXCLUDES(mutex_);
-  // What one has told, if anything; the communicator is then broken.
+  // The failure that one has sent, if any; the communicator is then broken.
   std::string Told(Handle handle) FUSEWIRE_EXCLUDES(mutex_);
 
   int64_t timeout_ns() const { return timeout_ns_; }

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Who may ask the status port. On loopback, everybody who is there; beyond it, those who prove that they know the
-// cluster's secret, with each request:
+// Which clients may query the status port. On loopback, all; beyond it, those that prove with each request that they
+// know the cluster's secret:
 //   Authorization: Fusewire TIME:NONCE:PROOF
 //   PROOF := hex(HMAC-SHA-256(HMAC-SHA-256(secret, "fusewire status"), "TIME\nNONCE\nHOST\nTARGET"))
 // TIME is in milliseconds since 1970, NONCE 16 to 64 hexadecimal digits, HOST the Host header: the address and port

@@ -18,14 +18,14 @@
 
 namespace fusewire::observe {
 
-// An operation that has ended, as a listener hears of it.
+// An operation that has ended, as it is reported to a listener.
 struct EventFacts {
   Kind kind = Kind::kReceive;
   std::string peer;  // "ps:0"; of a collective: its group
   std::string name;  // of the tensor, the part, or the operation
   int64_t step = 0;
   uint64_t bytes_in = 0, bytes_out = 0;
-  // By Clock::Real(). 0: nobody looked when it began, or when its content arrived.
+  // By Clock::Real(). 0: the time of its beginning, or of its content, was not recorded.
   int64_t begun_ns = 0, arrived_ns = 0, ended_ns = 0;
   std::string error;  // empty: it has succeeded
 };

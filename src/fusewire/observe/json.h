@@ -68,7 +68,7 @@ class JsonWriter {
   void Number(uint64_t number) { Raw(std::to_string(number)); }
   void Signed(int64_t number) { Raw(std::to_string(number)); }
   void Bool(bool value) { Raw(value ? "true" : "false"); }
-  // A value that is JSON already.
+  // A value that is already JSON.
   void Raw(std::string_view json) {
     Comma();
     *out_ += json;

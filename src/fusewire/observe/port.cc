@@ -154,7 +154,7 @@ void Port::Work() {
   }
 }
 
-// After the others of the turn: whoever has sent its request is not silent.
+// After the others of the turn: a client that has sent its request is not silent.
 void Port::Accept(int64_t now_ns) {
   auto place = connections_.begin();
   const auto find = [&] {

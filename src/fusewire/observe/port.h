@@ -4,7 +4,7 @@
 // Home: its thread; made and destroyed on another. Owns: the thread, the listener, at most kConnectionsMax connections,
 // and a descriptor for a process that has no other left. Fails: Open, with the reason. A connection that has not sent
 // its request and read the answer after `patience_ns` in all is closed; before that, the oldest silent one, or the
-// slowest reader, gives way to whoever comes when there is no place, no descriptor or no memory left.
+// slowest reader, gives way to a new client when there is no place, descriptor or memory left.
 #pragma once
 
 #include <atomic>

@@ -57,7 +57,7 @@ TEST(Port, ARequestMayComeByteByByteAndMoreThanItIsIgnored) {
   EXPECT_THAT(client.ReadAll(), EndsWith("you asked for /slow"));
 }
 
-TEST(Port, RefusesWhatIsNoRequest) {
+TEST(Port, RefusesMalformedRequests) {
   std::unique_ptr<Port> port = OpenPort();
   Client stranger(port->port());
   stranger.Send("\x16\x03\x01 a greeting of TLS\r\n\r\n");

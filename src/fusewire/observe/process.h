@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // What this process is: which build, where it runs, and what it uses; and when any process has begun.
-// Home: any thread. Owns: nothing. Fails: never; what can't be read is empty, or 0.
+// Home: any thread. Fails: never; what can't be read is empty, or 0.
 #pragma once
 
 #include <sys/types.h>

@@ -117,7 +117,7 @@ inline bool TakeShortOp() {
 // ---- for those who record, with or without a recorder ----
 uint32_t FindTag(Kind kind, std::string_view task, std::string_view peer, std::string_view name);
 Op BeginOp(uint32_t tag, int64_t step, uint64_t flow, int64_t now_ns);
-// Also for an operation that has not begun, or has ended. now_ns 0: it looks itself.
+// Also for an operation that has not begun, or has ended. now_ns 0: it reads the clock itself.
 void EndOp(Op* op, bool is_ok, uint64_t bytes = 0, int64_t now_ns = 0, uint64_t given = 0);
 
 }  // namespace fusewire::observe

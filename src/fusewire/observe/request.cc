@@ -5,8 +5,6 @@
 #include <netinet/in.h>
 
 #include <algorithm>
-#include <cctype>
-#include <cstring>
 
 #include "fusewire/base/parse.h"
 

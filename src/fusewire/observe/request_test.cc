@@ -94,7 +94,7 @@ TEST(SocketName, EqualPlacesAreEqualTexts) {
   EXPECT_EQ(PlaceOf("Worker-0.Train:9477"), "worker-0.train:9477");
 }
 
-TEST(SocketName, AHostWithoutAPortIsNoPlace) {
+TEST(SocketName, AHostWithoutAPortIsRefused) {
   for (const char* host : {"", "10.0.0.7", "10.0.0.7:", "[::1]", "[::1", "::1]", "a:b", "a:65536", "a:-1", "a:1 "})
     EXPECT_EQ(PlaceOf(host), "") << host;
 }

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The operations of one kind that this task makes with one peer under one name share a tag: a small number, found once,
-// under which each of them is recorded and counted.
+// with which each of them is recorded and counted.
 // Home: any thread. Owns: the names and the totals, until the process ends. Fails: never; when the table is full, names
 // share the tag "(others)" of their peer, and after that tag 0.
 #pragma once

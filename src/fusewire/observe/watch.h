@@ -31,8 +31,8 @@ struct Place {
   std::string host = "127.0.0.1";
   uint16_t port = 0;
 };
-// kInvalid: it is none of these words. kRefused: beyond loopback, strangers could ask, and there is no secret for those
-// who ask to prove that they know it.
+// kInvalid: `place` is not valid. kRefused: beyond loopback, anyone could query it, and there is no secret that
+// a client could prove to know.
 Result<Place> ReadPlace(const std::string& text, const std::string& secret);
 
 // Starts the watch of the process at this place, unless it is off or has begun already. kOk: it answers, or is off;
@@ -64,7 +64,7 @@ class Watch {
   // A task has begun to serve, perhaps again. Its file is written again.
   void AddTask(TaskFacts task);
   bool HasTask(const std::string& task);
-  // It serves no more. Without any task, there is no file.
+  // It no longer serves. Without any task, there is no file.
   void RemoveTask(const std::string& task);
   // The task's cluster has changed.
   void SetMembers(const std::string& task, Members members);

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "fusewire/base/status.h"
-#include "fusewire/p2p/c_api.h"
 #include "fusewire/p2p/endpoint.h"
 
 struct fusewire_endpoint {

@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The inside of an endpoint: hands each operation, each message and each event of a peer to the part that it is for. It
 // does none of their work.
-// Home: the endpoint's reactor. Owns: the peers, the op table, sends, receives and regions. Fails: a peer that breaks
-// the rules loses its pipe.
+// Home: the endpoint's reactor. Owns: the peers, the op table, sends, receives and regions. Fails: a peer that
+// violates the protocol loses its pipe.
 //   core -> sends, receives, regions -> op_table -> peers -> verbs -> lane -> op.       Nothing calls back up, except
 //   the few events of PeerHandler.
 #pragma once

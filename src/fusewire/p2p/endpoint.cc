@@ -8,7 +8,6 @@
 #include "fusewire/p2p/lanes.h"
 #include "fusewire/p2p/op_table.h"
 #include "fusewire/p2p/peer_link.h"
-#include "fusewire/p2p/region.h"
 #include "fusewire/pipe/pipe_context.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/reactor/waiter.h"
@@ -266,9 +265,6 @@ GetOp::GetOp(Endpoint& endpoint, Peer& peer, RegionRef region_in, uint64_t offse
     : Op(endpoint, &peer, OpKind::kGet), region(region_in), offset(offset_in) {
   if (!into.empty()) segments.push_back(into);
 }
-
-AwaitOp::AwaitOp(Endpoint& endpoint, Signal& signal_in, uint64_t at_least_in)
-    : Op(endpoint, nullptr, OpKind::kAwait), at_least(at_least_in), signal(signal_in.state()) {}
 
 AwaitPeerOp::AwaitPeerOp(Endpoint& endpoint, Peer& peer) : Op(endpoint, &peer, OpKind::kAwaitPeer) {}
 

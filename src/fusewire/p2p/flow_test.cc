@@ -38,7 +38,7 @@ TEST(Flow, CreditHasALimit) {
   EXPECT_EQ(flow.credit, kCreditMax);
 }
 
-TEST(Flow, APeerSpendsNoMoreThanItWasPromised) {
+TEST(Flow, APeerSpendsAtMostWhatItWasPromised) {
   Flow flow;
   flow.Begin(kTerms, 300, kUnexpectedMax);
   EXPECT_TRUE(flow.SpendPromised(200));
@@ -71,7 +71,7 @@ TEST(Flow, NoMoreIsFreedThanWasHeld) {
   EXPECT_DEATH(flow.Freed(true, 0), "offers_held > 0");
 }
 
-TEST(Flow, BeginsAnewWithEachPipe) {
+TEST(Flow, StartsAgainWithEachPipe) {
   Flow flow;
   flow.Begin(kTerms, kUnexpectedMax, kUnexpectedMax);
   flow.SpendCredit(500);

@@ -33,7 +33,7 @@ class Lane {
   virtual ~Lane() = default;
   // Null: the pipe is not open.
   virtual pipe::Pipe* pipe() = 0;
-  // Of a dialled lane: whether it is to this address.
+  // For a dialled lane: whether it leads to this address.
   virtual bool IsTo(const transport::Address&) const { return false; }
   // There is something to send: a dialled lane connects.
   virtual void Want() {}

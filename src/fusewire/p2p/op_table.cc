@@ -7,7 +7,6 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/p2p/matcher.h"
-#include "fusewire/p2p/regions.h"
 #include "fusewire/reactor/waiter.h"
 
 namespace fusewire::p2p {
@@ -273,7 +272,7 @@ void OpTable::EndOnceReleased(Op* op, const Status& status) {
     return;
   }
   Move(op, State::kEnding);
-  FreeOffer(op);  // now: when the pipe lets go, another pipe may be in use, whose offers are counted from 0
+  FreeOffer(op);  // now: when the pipe releases it, another pipe may be in use, whose offers are counted from 0
   op->run.status = status;
   op->run.lane_bytes = 0;
   if (pipe::Pipe* pipe = op->run.lane->pipe()) op->run.lane_bytes = pipe->stats().bytes_out.Read();
@@ -341,7 +340,7 @@ void OpTable::OnDeadline(Op* op) {
   GiveUp(op, Status::Timeout(what + last).Next("look at the peer, or allow more time"));
 }
 
-// We end the operation, not the peer; so the peer is told.
+// We end the operation, not the peer; so the peer is notified.
 void OpTable::GiveUp(Op* op, const Status& why) {
   OpRun& run = op->run;
   PeerLink* peer = run.with;

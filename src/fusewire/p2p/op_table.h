@@ -4,6 +4,7 @@
 // Home: the endpoint's. Owns: their ids, not the operations. Fails: each operation on its own.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -24,6 +25,14 @@
 #include "fusewire/wire/wire.h"
 
 namespace fusewire::p2p {
+
+// The state of a Signal: its counter, and the operations that wait for it.
+// Any thread may read the value. The Signal owns it.
+struct SignalState {
+  uint64_t name = 0;
+  std::atomic<uint64_t> value{0};
+  List<Op> waiting;
+};
 
 // Reports the end of an operation to its maker: once per Post, and never inside it.
 class EndReports final : private reactor::Flushable {

@@ -182,7 +182,7 @@ TEST(Peers, ReconnectsAfterCutsWhenNeeded) {
 }
 
 // The send ends when that pipe gives its memory back, after the next pipe has begun to count offers.
-TEST(Peers, WhatTheOldPipeStillHoldsIsNoOfferOfTheNext) {
+TEST(Peers, MessagesOnTheOldPipeAreNotOffersOfTheNewOne) {
   P2pWorld world;
   pipe::Options hears_at_once;
   hears_at_once.silent_ns_max = 2 * kSecondNs;
@@ -216,7 +216,7 @@ TEST(Peers, WhatTheOldPipeStillHoldsIsNoOfferOfTheNext) {
   ASSERT_TRUE(Talk(world, "a", to_b, "b", to_a));
 }
 
-TEST(Peers, OneThatIsNotThereIsAnErrorInTime) {
+TEST(Peers, AnAbsentPeerIsAnErrorInTime) {
   P2pWorld world;
   Limits limits;
   limits.patience_ns = 3 * kSecondNs;

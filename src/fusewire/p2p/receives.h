@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Incoming messages: each finds the receive in which it lands, or waits for one. docs/p2p.md draws the exchanges.
 // Home: the endpoint's. Owns: the matcher with the unexpected messages; the handlers of offers. Fails: each receive on
-// its own; a peer that breaks the rules gets kCorrupt, and its pipe is closed.
+// its own; a peer that violates the protocol gets kCorrupt, and its pipe is closed.
 #pragma once
 
 #include <cstdint>

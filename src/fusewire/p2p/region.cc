@@ -59,4 +59,7 @@ void Signal::Add(uint64_t amount) {
   });
 }
 
+AwaitOp::AwaitOp(Endpoint& endpoint, Signal& signal_in, uint64_t at_least_in)
+    : Op(endpoint, nullptr, OpKind::kAwait), at_least(at_least_in), signal(signal_in.state()) {}
+
 }  // namespace fusewire::p2p

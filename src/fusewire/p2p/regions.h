@@ -4,11 +4,9 @@
 // names a region or signal that does not exist gets an error, and nothing is written.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
 #include "fusewire/base/bytes.h"
-#include "fusewire/base/list.h"
 #include "fusewire/base/slots.h"
 #include "fusewire/base/status.h"
 #include "fusewire/buffer/buffer.h"
@@ -23,14 +21,6 @@
 
 namespace fusewire::p2p {
 
-// The state of a Signal: its counter, and the operations that wait for it.
-// Any thread may read the value. The Signal owns it.
-struct SignalState {
-  uint64_t name = 0;
-  std::atomic<uint64_t> value{0};
-  List<Op> waiting;
-};
-
 struct RegionState {
   Buffer memory;
   Access access = Access::kReadWrite;
@@ -44,7 +34,7 @@ class Regions {
 
   // ---- ours ----
   Result<RegionRef> Open(Buffer memory, Access access);
-  // After it nothing is written any more.
+  // Nothing is written after it.
   void Close(RegionRef ref);
   // 0: regions_max signals are open.
   uint64_t OpenSignal(SignalState* state) { return signals_.Take(state); }

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Outgoing messages: eager, offered, or offered with their body. docs/p2p.md draws the exchanges.
-// Home: the endpoint's. Fails: each send on its own; a peer that breaks the rules gets kCorrupt, and its
+// Home: the endpoint's. Fails: each send on its own; a peer that violates the protocol gets kCorrupt, and its
 // pipe is closed.
 #pragma once
 

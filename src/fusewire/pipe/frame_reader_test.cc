@@ -90,7 +90,7 @@ struct Reading {
 
 std::vector<std::string> Repeat(const std::string& text, size_t count) { return std::vector<std::string>(count, text); }
 
-// One of everything: each way of landing, empty and long bodies, what may stand between chunks.
+// One of everything: each way of landing, empty and long bodies, and frames between chunks.
 struct Recording {
   Recording() {
     Add(script.Control(FrameKind::kPing, 7), "ping 7 ");
@@ -328,7 +328,7 @@ TEST(FrameReader, AChunkWithoutALongBodyIsCorrupt) {
   FrameScript script(kChunk);
   EXPECT_THAT(CauseOf(Reading().Feed(script.Chunk(5) + "12345")), HasSubstr("chunk without a message"));
   script.sequence = 0;
-  // Nor is there one any more when it is complete.
+  // Nor has it one when it is complete.
   std::string stream = Join({script.Message(FrameKind::kCall, 1, "", {Payload(2 * kChunk, 1)}), script.Chunk(1), "1"});
   EXPECT_THAT(CauseOf(Reading().Feed(stream)), HasSubstr("chunk without a message"));
 }

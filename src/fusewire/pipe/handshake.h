@@ -1,15 +1,14 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The greeting as a state machine of bytes: no socket, no clock.
-// Home: the pipe's. Owns: what has been said so far. Fails: Feed returns why, for good, and says what to answer, if
-// anything.
+// Home: the pipe's. Owns: the greeting so far. Fails: Feed returns why, for good, and appends the answer, if any.
 // Without a secret:
-//   dialer     says hello, hears welcome (checks it)                                              -> done
-//   acceptor   hears hello (checks it), says welcome                                              -> done
-// With one, the dialer proves itself first: an acceptor says nothing against which guesses could be tested, and holds
+//   dialer     sends hello, gets welcome (checks it)                                              -> done
+//   acceptor   gets hello (checks it), sends welcome                                              -> done
+// With one, the dialer proves itself first: an acceptor sends nothing against which guesses could be tested, and holds
 // no memory for a peer that has not proved itself.
-//   dialer     says hello, hears challenge, says proof, hears welcome with a proof (checks both)  -> done
-//   acceptor   hears hello (checks it), says challenge, hears proof (checks it), says welcome     -> done
-// An acceptor that hears a hello for another service of its task                                  -> for other
+//   dialer     sends hello, gets challenge, sends proof, gets welcome with a proof (checks both)  -> done
+//   acceptor   gets hello (checks it), sends challenge, gets proof (checks it), sends welcome     -> done
+// An acceptor that gets a hello for another service of its task                                   -> for other
 #pragma once
 
 #include <cstdint>
@@ -29,10 +28,10 @@ namespace fusewire::pipe {
 // Which end of a connection a pipe is at.
 enum class Role { kDialer, kAcceptor };
 
-// Of an acceptor that reads a hello for all services of its task. Nobody gets in by this number.
+// Of an acceptor that reads a hello for all services of its task. No peer is admitted by this number.
 constexpr uint16_t kNoService = 0;
 
-// Why a pipe cannot be: there is no window for it; nobody serves what it asks for.
+// Why a pipe is refused: there is no window for it; no service has the number that it asks for.
 Status NoWindow();
 Status NotOffered(uint16_t service);
 
@@ -42,14 +41,14 @@ class Handshake {
   using TakeWindow = UniqueFunction<std::optional<uint64_t>()>;
   // See transport::Connection::Binding().
   using GetBinding = UniqueFunction<std::string()>;
-  // An acceptor with a `take_window` asks it once the peer has said all that it has to: a stranger holds nothing.
+  // An acceptor with a `take_window` asks it once the peer's greeting is complete: an unknown client holds nothing.
   Handshake(Role role, const Options& options, uint16_t service, std::optional<uint64_t> window_bytes,
             TakeWindow take_window = nullptr, GetBinding get_binding = nullptr);
 
   // The first bytes to send; empty for the acceptor.
   std::string Begin();
-  // Takes what it needs from the front of `in` and moves `in` behind it; appends what to say to `out`.
-  // After an error, `out` may still hold a refusal to be said before closing.
+  // Takes what it needs from the front of `in` and moves `in` behind it; appends the answer to `out`.
+  // After an error, `out` may still hold a refusal to be sent before closing.
   Status Feed(ConstBytes* in, std::string* out);
   bool done() const { return state_ == State::kDone; }
   // Before the first Feed, of an acceptor. A hello for another service ends the handshake without an answer: it is
@@ -94,9 +93,9 @@ class Handshake {
   State state_;
   wire::Hello own_;
   wire::Hello peer_;
-  std::string told_;       // to a peer that we turn away, if not all that our log says
+  std::string told_;       // to a peer that we refuse, if not all that our log says
   std::string heard_;      // of the greeting that is coming in
-  std::string greetings_;  // the whole ones that were said and heard, for the proofs; of a welcome, without its proof
+  std::string greetings_;  // the complete ones, sent and received, for the proofs; of a welcome, without its proof
 };
 
 }  // namespace fusewire::pipe

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Whether the peer is there: when it was last heard, when it is pinged, when it has been silent for too long. Pure: no
-// timer, no clock; every call is told the time.
+// Whether the peer is alive: when it last sent something, when it is pinged, when it has been silent for too long.
+// Pure: no timer, no clock; every call is given the time.
 // Home: the pipe's. Owns: times. Fails: never; Look says what it sees.
 #pragma once
 
@@ -24,7 +24,7 @@ class Heartbeat {
 
   Heartbeat(int64_t silent_ns_max, int64_t now_ns) : silent_ns_max_(silent_ns_max), heard_ns_(now_ns) {}
 
-  // The peer has said something.
+  // The peer has sent something.
   void OnHeard(int64_t now_ns) {
     heard_ns_ = now_ns;
     suspect_ = false;
@@ -41,7 +41,7 @@ class Heartbeat {
     if (silent_ns(now_ns) < silent_ns_max_) return Peer::kHeard;
     return std::exchange(suspect_, true) ? Peer::kSilent : Peer::kSuspect;
   }
-  // Of a ping that is due: what the answer will repeat. `wrote_ns`: when we last wrote anything.
+  // For a ping that is due: what the answer will repeat. `wrote_ns`: when we last wrote anything.
   std::optional<uint64_t> Ping(int64_t now_ns, int64_t wrote_ns) {
     FUSEWIRE_DCHECK(wrote_ns <= now_ns);
     if (now_ns - wrote_ns < PeriodNs() / 2 && silent_ns(now_ns) < PeriodNs()) return std::nullopt;

@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The receiving side of a pipe. Bytes go one way: reader, intake, the receiver of messages. Bytes that come count
 // against the peer's credit; credit is granted from the standing window and the budget, and recalled while others wait
-// for the budget and the peer does not use it. The peer's frames about our credit and its being alive go to the part
-// that they are about.
+// for the budget and the peer does not use it. The peer's frames about our credit, and its signs of life, go to
+// the part that they concern.
 // Home: the pipe's. Owns: the frame that is coming in, and the pipe's part of the window budget and of the receive
 // budget. Fails: with what the peer, or the receiver, did wrong, for good; or through `on_stuck`, if the peer keeps
 // credit that others wait for, or sends what it has begun too slowly.
@@ -46,9 +46,9 @@ class Intake final : private FrameSink {
 
   // Takes what comes in, from Open on.
   FrameReader& reader() { return reader_; }
-  // Not ok: the peer has said goodbye, with this reason.
+  // Not ok: the peer has sent a goodbye, with this reason.
   const Status& goodbye() const { return goodbye_; }
-  // At times: whether what comes in makes sense.
+  // From time to time: whether what comes in is plausible.
   Status CheckMetaGrows(int64_t now_ns);
 
   // See Pipe.

@@ -111,14 +111,14 @@ class LinkTest : public testing::Test {
 
    private:
     struct Accepted {
-      Ear ear;
+      RecordingReceiver receiver;
       std::unique_ptr<Pipe> pipe;
     };
     void Take(std::unique_ptr<transport::Incoming> incoming) {
       Accepted& accepted = accepted_.emplace_back();
       accepted.pipe = std::make_unique<Pipe>(context_, *home_, incoming->Adopt(*home_).value(), Role::kAcceptor,
-                                             kTestService, &accepted.ear);
-      accepted.ear.pipe = accepted.pipe.get();
+                                             kTestService, &accepted.receiver);
+      accepted.receiver.pipe = accepted.pipe.get();
       accepted.pipe->Start();
     }
 
@@ -227,7 +227,7 @@ TEST_F(LinkTest, APeerThatComesBackAtTheSamePlaceIsFound) {
 }
 
 // A pod that moves keeps its name, not its address.
-TEST_F(LinkTest, ANameIsResolvedAnewEachTime) {
+TEST_F(LinkTest, ANameIsResolvedAgainEachTime) {
   homes_["node-a"] = world_.AddHost("node-a");
   homes_["node-b"] = world_.AddHost("node-b");
   world_.PointName("ps-0", "node-a");
@@ -247,7 +247,7 @@ TEST_F(LinkTest, ANameIsResolvedAnewEachTime) {
 
 // ---- pauses ----
 
-// The times between failures of a link that is wanted all the time and finds nobody.
+// The times between failures of a link that is always in use and whose peer is absent.
 std::vector<int64_t> PausesOf(uint64_t incarnation, size_t count) {
   LoopbackFaults fast;
   fast.latency_ns_min = fast.latency_ns_max = kMicrosecondNs;
@@ -309,7 +309,7 @@ TEST_F(LinkTest, APipeThatHeldForAWhileStartsWithAShortPauseAgain) {
   int64_t began_ns = world_.clock()->NowNs();
   ASSERT_TRUE(world_.RunUntil([&] { return link_->connects() == 2; }, 10 * kSecondNs));
   EXPECT_LE(world_.clock()->NowNs() - began_ns, 30 * kMillisecondNs);
-  // One that breaks at once does not.
+  // A connection that breaks at once does not.
   for (int i = 0; i < 8; ++i) {
     world_.Cut("client", "server");
     uint64_t connects = link_->connects();

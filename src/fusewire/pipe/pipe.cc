@@ -20,8 +20,8 @@ constexpr uint32_t kChunkBytesMin = 4096;  // smaller ones would be mostly heade
 
 }  // namespace
 
-// The life of a pipe: greeting, open, goodbye, closed. It hears the connection and the clock, hands what they say to
-// the part that it is about (sender, intake, heartbeat), and alone decides when the pipe opens and closes.
+// The life of a pipe: greeting, open, goodbye, closed. It gets the events of the connection and the clock, hands them
+// to the part that they are for (sender, intake, heartbeat), and alone decides when the pipe opens and closes.
 class Pipe::Core final : private transport::ConnectionHandler, private reactor::Flushable {
  public:
   Core(PipeContext& context, reactor::Reactor& home, std::unique_ptr<transport::Connection> connection, Role role,
@@ -205,7 +205,7 @@ void Pipe::Core::OnGreetingBytes(ConstBytes* bytes) {
   Status status = handshake_->Feed(bytes, &answer);
   if (!answer.empty()) {
     sender_.AppendGreeting(answer);
-    sender_.Write();  // at once: it may be the last that we say
+    sender_.Write();  // at once: it may be the last that we send
   }
   if (status.ok() && handshake_->is_for_other()) {
     HandOver(std::exchange(*bytes, ConstBytes()));
@@ -235,7 +235,7 @@ Status Pipe::Core::OpenWith(const wire::Hello& hello) {
   return Status::Ok();
 }
 
-// After each read. A broken rule of the wire, and a refusal of the receiver's, both end the pipe; so does a goodbye.
+// After each read. A violation of the protocol, and a refusal of the receiver's, both end the pipe; so does a goodbye.
 void Pipe::Core::OnRead(const Status& status) {
   if (status.ok() && intake_.goodbye().ok()) return;
   if (!open()) return;  // behind a goodbye anything may stand
@@ -357,7 +357,7 @@ void Pipe::Core::Leave(Status why) {
   }
 }
 
-// Everything that had begun to travel, and the goodbye behind it, is where the peer can read it.
+// The peer can read every message that had begun to be sent, and the goodbye after them.
 void Pipe::Core::FinishGoodbye() {
   if (state_ != State::kSayingGoodbye || !sender_.idle()) return;
   if (connection_->Delivered()) connection_->Close(why_closing_);
@@ -378,7 +378,7 @@ void Pipe::Core::OnClosed(Status why) {
 void Pipe::Core::Abort(const Status& why) {
   if (state_ == State::kClosed) return;
   if (why_closing_.ok()) why_closing_ = why.Peer(peer_.ToString());
-  connection_.reset();  // the network lets go of everything before any Done hears that it is done
+  connection_.reset();  // the network releases all memory before any Done is called
   EndAll(why_closing_);
 }
 

@@ -1,7 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A Pipe carries whole messages to one incarnation of one peer: in order, bounded by credit, landed where the receiver
 // wants. Home: the reactor of its Connection. Owns: its Connection, and the Buffers of every message until the network
-// is done with them. Fails: once; every pending Done hears of it, then PipeHandler::OnClosed. See docs/errors.md.
+// is done with them. Fails: once; every pending Done is called with the reason, then PipeHandler::OnClosed. See
+// docs/errors.md.
 #pragma once
 
 #include <cstddef>

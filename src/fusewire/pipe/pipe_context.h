@@ -63,7 +63,7 @@ class PipeContext {
   PipeContext(Options options, PipeContext& budgets_of);
 
   const Options& options() const { return options_; }
-  // This one's own, or the process's: see Options.
+  // Its own, or that of the process: see Options.
   Budget& receive_budget() { return receive_budget_; }
   // Any thread. The standing window for one more pipe, if there is one left. Given back with ReturnWindow.
   std::optional<uint64_t> TakeWindow() { return windows_.Take(options_.window_bytes); }

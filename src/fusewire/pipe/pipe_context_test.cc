@@ -42,7 +42,7 @@ TEST(SharedDeathTest, TheBudgetOfAProcessIsOfWhatItsContainerMayUse) {
   EXPECT_EXIT(_exit(BudgetInAContainer()), ended, "");
 }
 
-TEST(PipeContext, EachSharedIsAnIncarnationOfItsOwn) {
+TEST(PipeContext, EachContextIsAnIncarnationOfItsOwn) {
   Options drawn;
   EXPECT_NE(PipeContext(drawn).options().incarnation, PipeContext(drawn).options().incarnation);
   EXPECT_GT(PipeContext(drawn).receive_budget().limit_bytes(), uint64_t{64} << 20);
@@ -50,7 +50,7 @@ TEST(PipeContext, EachSharedIsAnIncarnationOfItsOwn) {
   EXPECT_EQ(PipeContext(drawn).options().incarnation, 7u);
 }
 
-TEST(PipeContext, WithoutABudgetOfItsOwnSharesTheProcesss) {
+TEST(PipeContext, WithoutItsOwnBudgetSharesThatOfTheProcess) {
   Options own;
   own.receive_budget_bytes = 1 << 20;
   own.window_budget_bytes = 1 << 20;

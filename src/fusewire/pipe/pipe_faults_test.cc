@@ -80,18 +80,18 @@ TEST(PipeFaults, ClosingAtAnyMomentEndsEverythingOnce) {
         pair.client_task.AtHome([&] {
           pair.client->Close(Status::Cancelled("that's enough"));
           pair.client->Close(Status::Cancelled("again"));
-          EXPECT_EQ(pair.client_ear.closed, 0);  // not from inside the call
+          EXPECT_EQ(pair.client_receiver.closed, 0);  // not from inside the call
         });
       }
     });
     if (!had_client) continue;
-    ASSERT_TRUE(
-        pair.RunUntil([&] { return pair.client_ear.closed > 0 && (!had_server || pair.server_ear.closed > 0); }));
-    EXPECT_THAT(pair.client_ear.why.ToString(), HasSubstr("cancelled: that's enough, peer "));
+    ASSERT_TRUE(pair.RunUntil(
+        [&] { return pair.client_receiver.closed > 0 && (!had_server || pair.server_receiver.closed > 0); }));
+    EXPECT_THAT(pair.client_receiver.why.ToString(), HasSubstr("cancelled: that's enough, peer "));
     busy.to_server.ExpectOnceEach();
     busy.to_client.ExpectOnceEach();
-    if (pair.server_ear.opened > 0 && pair.client_ear.opened > 0) {
-      EXPECT_THAT(pair.server_ear.why.ToString(), HasSubstr("the peer said goodbye: that's enough"));
+    if (pair.server_receiver.opened > 0 && pair.client_receiver.opened > 0) {
+      EXPECT_THAT(pair.server_receiver.why.ToString(), HasSubstr("the peer said goodbye: that's enough"));
     }
   }
 }
@@ -104,7 +104,8 @@ TEST(PipeFaults, BothMayCloseAtOnce) {
       if (pair.client != nullptr) pair.client_task.AtHome([&] { pair.client->Close(Status::Cancelled("one")); });
       if (pair.server != nullptr) pair.server_task.AtHome([&] { pair.server->Close(Status::Cancelled("other")); });
     });
-    ASSERT_TRUE(pair.RunUntil([&] { return pair.client_ear.closed > 0 && pair.server_ear.closed > 0; }, 3 * kSecondNs));
+    ASSERT_TRUE(pair.RunUntil([&] { return pair.client_receiver.closed > 0 && pair.server_receiver.closed > 0; },
+                              3 * kSecondNs));
     busy.to_server.ExpectOnceEach();
     busy.to_client.ExpectOnceEach();
   }
@@ -121,7 +122,7 @@ TEST(PipeFaults, AGoodbyeThatIsNotReadIsGivenUp) {
   pair.world.RunFor(kSecondNs);
   pair.client_task.AtHome([&] { pair.client->Close(Status::Cancelled("enough")); });
   int64_t began_ns = pair.world.clock()->NowNs();
-  ASSERT_TRUE(pair.RunUntil([&] { return pair.client_ear.closed > 0; }));
+  ASSERT_TRUE(pair.RunUntil([&] { return pair.client_receiver.closed > 0; }));
   EXPECT_LE(pair.world.clock()->NowNs() - began_ns, Options().goodbye_ns_max + 10 * kMillisecondNs);
   outcomes.ExpectOnceEach();
 }
@@ -136,10 +137,10 @@ TEST(PipeFaults, AStrangerIsToldWhyAlsoByASlowNetwork) {
     other.cluster = "another";
     PipePair pair(seed, faults, Options(), other);
     pair.Dial();
-    ASSERT_TRUE(pair.RunUntil([&] { return pair.client_ear.closed > 0; }, kSecondNs));
-    EXPECT_EQ(pair.client_ear.why.code(), Code::kRefused) << pair.client_ear.why.ToString();
-    EXPECT_THAT(pair.client_ear.why.cause(), HasSubstr("the peer turned us away"));
-    EXPECT_EQ(pair.server_ear.why.code(), Code::kRefused) << pair.server_ear.why.ToString();
+    ASSERT_TRUE(pair.RunUntil([&] { return pair.client_receiver.closed > 0; }, kSecondNs));
+    EXPECT_EQ(pair.client_receiver.why.code(), Code::kRefused) << pair.client_receiver.why.ToString();
+    EXPECT_THAT(pair.client_receiver.why.cause(), HasSubstr("the peer turned us away"));
+    EXPECT_EQ(pair.server_receiver.why.code(), Code::kRefused) << pair.server_receiver.why.ToString();
   }
 }
 
@@ -153,13 +154,13 @@ TEST(PipeFaults, NothingIsSentOnAClosedPipe) {
     pair.client->Cancel(1);
     EXPECT_EQ(outcomes.come(), 0u);
   });
-  ASSERT_TRUE(pair.RunUntil([&] { return pair.client_ear.closed > 0 && pair.server_ear.closed > 0; }));
+  ASSERT_TRUE(pair.RunUntil([&] { return pair.client_receiver.closed > 0 && pair.server_receiver.closed > 0; }));
   pair.Send(pair.client.get(), MakeMessage(FrameKind::kCall, 2, ""), outcomes.Next());
   pair.world.RunFor(kMillisecondNs);
   outcomes.ExpectOnceEach();
   EXPECT_THAT(outcomes.at(0).ToString(), HasSubstr("cancelled: enough"));
   EXPECT_THAT(outcomes.at(1).ToString(), HasSubstr("cancelled: enough"));
-  EXPECT_EQ(pair.server_ear.messages, 0u);
+  EXPECT_EQ(pair.server_receiver.messages, 0u);
 }
 
 // The Dones of what waited in a queue, or was half sent, were once forgotten.
@@ -174,7 +175,7 @@ TEST(PipeFaults, ADestroyedPipeKeepsItsWordToEveryDone) {
     pair.world.RunFor(kMillisecondNs);
     busy.to_server.ExpectOnceEach();
     busy.to_client.ExpectOnceEach();
-    EXPECT_EQ(pair.client_ear.closed + pair.server_ear.closed, 0);
+    EXPECT_EQ(pair.client_receiver.closed + pair.server_receiver.closed, 0);
     EXPECT_EQ(pair.server_task.context.receive_budget().used_bytes(), 0u);
   }
 }
@@ -185,17 +186,17 @@ TEST(PipeFaults, AReceiverMayCloseFromAnyOfItsCalls) {
     Busy busy(3);
     PipePair& pair = busy.pair;
     auto close = [&pair] { pair.server->Close(Status::Cancelled("from inside")); };
-    if (std::string(where) == "open") pair.server_ear.on_open = close;
+    if (std::string(where) == "open") pair.server_receiver.on_open = close;
     auto close_and_go_on = [close](const wire::FrameHeader&) {
       close();
       return Status::Ok();
     };
-    if (std::string(where) == "header") pair.server_ear.on_header = close_and_go_on;
-    if (std::string(where) == "message") pair.server_ear.on_message = close_and_go_on;
+    if (std::string(where) == "header") pair.server_receiver.on_header = close_and_go_on;
+    if (std::string(where) == "message") pair.server_receiver.on_message = close_and_go_on;
     busy.RunUntilFault(100, [] {});
-    ASSERT_TRUE(pair.RunUntil([&] { return pair.client_ear.closed > 0 && pair.server_ear.closed > 0; }));
-    EXPECT_LE(pair.server_ear.messages, 1u);
-    EXPECT_THAT(pair.client_ear.why.ToString(), AnyOf(HasSubstr("from inside"), HasSubstr("the peer closed")));
+    ASSERT_TRUE(pair.RunUntil([&] { return pair.client_receiver.closed > 0 && pair.server_receiver.closed > 0; }));
+    EXPECT_LE(pair.server_receiver.messages, 1u);
+    EXPECT_THAT(pair.client_receiver.why.ToString(), AnyOf(HasSubstr("from inside"), HasSubstr("the peer closed")));
     busy.to_server.ExpectOnceEach();
     busy.to_client.ExpectOnceEach();
   }
@@ -208,15 +209,15 @@ TEST(PipeFaults, AnErrorOfTheReceiverEndsThePipeWithItsWords) {
     auto refuse = [](const wire::FrameHeader& header) {
       return header.call == 2 ? Status::Corrupt("a head that does not decode") : Status::Ok();
     };
-    (in_header ? pair.server_ear.on_header : pair.server_ear.on_message) = refuse;
+    (in_header ? pair.server_receiver.on_header : pair.server_receiver.on_message) = refuse;
     ASSERT_TRUE(pair.Connect());
     for (uint64_t call = 1; call <= 3; ++call) pair.Send(pair.client.get(), MakeMessage(FrameKind::kCall, call, ""));
-    ASSERT_TRUE(pair.RunUntil([&] { return pair.client_ear.closed > 0 && pair.server_ear.closed > 0; }));
-    EXPECT_EQ(pair.server_ear.why.code(), Code::kCorrupt);
-    EXPECT_EQ(pair.client_ear.why.code(), Code::kCorrupt);
-    EXPECT_THAT(pair.client_ear.why.cause(), HasSubstr("a head that does not decode"));
-    ExpectTyped(pair.server_ear.why);
-    ExpectTyped(pair.client_ear.why);
+    ASSERT_TRUE(pair.RunUntil([&] { return pair.client_receiver.closed > 0 && pair.server_receiver.closed > 0; }));
+    EXPECT_EQ(pair.server_receiver.why.code(), Code::kCorrupt);
+    EXPECT_EQ(pair.client_receiver.why.code(), Code::kCorrupt);
+    EXPECT_THAT(pair.client_receiver.why.cause(), HasSubstr("a head that does not decode"));
+    ExpectTyped(pair.server_receiver.why);
+    ExpectTyped(pair.client_receiver.why);
   }
   EXPECT_THAT(log.lines,
               ElementsAre(HasSubstr("a head that does not decode"), HasSubstr("a head that does not decode")));
@@ -244,15 +245,15 @@ TEST(PipeFaults, APeerThatGoesAtAnyMomentIsMissedInTime) {
         if (fault == Fault::kHalfClose) pair.world.HalfClose("server", "client");
       });
       if (!had_client) continue;
-      ASSERT_TRUE(pair.RunUntil([&] { return pair.client_ear.closed > 0; }));
+      ASSERT_TRUE(pair.RunUntil([&] { return pair.client_receiver.closed > 0; }));
       int64_t limit_ns = fault == Fault::kPower ? 21 * kSecondNs : fault == Fault::kRestart ? 6 * kSecondNs : kSecondNs;
       EXPECT_LE(pair.world.clock()->NowNs() - began_ns, limit_ns);
-      ExpectTyped(pair.client_ear.why);
+      ExpectTyped(pair.client_receiver.why);
       busy.to_server.ExpectOnceEach();
       if (fault == Fault::kCut || fault == Fault::kHalfClose) {
-        ASSERT_TRUE(pair.RunUntil([&] { return pair.server == nullptr || pair.server_ear.closed > 0; }));
+        ASSERT_TRUE(pair.RunUntil([&] { return pair.server == nullptr || pair.server_receiver.closed > 0; }));
         busy.to_client.ExpectOnceEach();
-        if (pair.server != nullptr) ExpectTyped(pair.server_ear.why);
+        if (pair.server != nullptr) ExpectTyped(pair.server_receiver.why);
       }
     }
   }
@@ -278,7 +279,7 @@ TEST(PipeFaults, MessagesAreWholeOrLostUnderAllFaults) {
       pair.world.Step();
       Pipe* pipe = random.Chance(0.5) ? pair.client.get() : pair.server.get();
       if (pipe == nullptr) {
-        if (pair.client_ear.closed > 0 || pair.world.clock()->NowNs() > 10 * kSecondNs) break;
+        if (pair.client_receiver.closed > 0 || pair.world.clock()->NowNs() > 10 * kSecondNs) break;
         continue;
       }
       bool express = bodies[i].size() < 4096 && random.Chance(0.5);
@@ -294,10 +295,10 @@ TEST(PipeFaults, MessagesAreWholeOrLostUnderAllFaults) {
     if (pair.client != nullptr) pair.client_task.AtHome([&] { pair.client->Close(Status::Cancelled("the end")); });
     pair.world.RunFor(60 * kSecondNs);
     outcomes.ExpectOnceEach();
-    for (const Ear* ear : {&pair.client_ear, &pair.server_ear}) {
-      EXPECT_EQ(ear->closed, ear->pipe == nullptr ? 0 : 1);
+    for (const RecordingReceiver* receiver : {&pair.client_receiver, &pair.server_receiver}) {
+      EXPECT_EQ(receiver->closed, receiver->pipe == nullptr ? 0 : 1);
       uint64_t last_in_order = 0;
-      for (const Ear::Got& got : ear->got) {
+      for (const RecordingReceiver::Got& got : receiver->got) {
         // The body has no check: what is left out of it or doubled in it shows in the frames behind it.
         bool may_be_corrupted = faults.drop_chance > 0 || faults.duplicate_chance > 0;
         ASSERT_TRUE(may_be_corrupted || got.body == bodies[got.call]);
@@ -322,11 +323,11 @@ class LiarTest : public testing::Test {
   // Says it, and expects the server to close for this reason.
   void ExpectCorrupt(const std::string& bytes, const std::string& cause) {
     pair_.client_task.AtHome([&] { pair_.raw_client.Say(bytes); });
-    ASSERT_TRUE(pair_.RunUntil([&] { return pair_.server_ear.closed > 0; }, 30 * kSecondNs)) << cause;
-    EXPECT_EQ(pair_.server_ear.why.code(), Code::kCorrupt);
-    EXPECT_THAT(pair_.server_ear.why.cause(), HasSubstr(cause));
-    ExpectTyped(pair_.server_ear.why);
-    EXPECT_EQ(pair_.server_ear.messages, 0u);
+    ASSERT_TRUE(pair_.RunUntil([&] { return pair_.server_receiver.closed > 0; }, 30 * kSecondNs)) << cause;
+    EXPECT_EQ(pair_.server_receiver.why.code(), Code::kCorrupt);
+    EXPECT_THAT(pair_.server_receiver.why.cause(), HasSubstr(cause));
+    ExpectTyped(pair_.server_receiver.why);
+    EXPECT_EQ(pair_.server_receiver.messages, 0u);
     ASSERT_TRUE(pair_.RunUntil([&] { return pair_.raw_client.closed > 0; }));
     EXPECT_THAT(pair_.raw_client.heard, HasSubstr(cause));  // the goodbye has the reason
     EXPECT_THAT(log_.lines, ElementsAre(HasSubstr(cause)));
@@ -339,7 +340,7 @@ class LiarTest : public testing::Test {
 
 TEST_F(LiarTest, AMessageBeyondTheCreditIsCorruptBeforeAnyoneMakesRoom) {
   int headers = 0;
-  pair_.server_ear.on_header = [&headers](const wire::FrameHeader&) {
+  pair_.server_receiver.on_header = [&headers](const wire::FrameHeader&) {
     ++headers;
     return Status::Ok();
   };
@@ -368,14 +369,14 @@ TEST_F(LiarTest, AMetaThatNeverEndsIsCorruptInTime) {
   std::string mutated = script_.Begin(FrameKind::kCall, 1, "head", {});
   mutated[14] ^= 1;  // meta_bytes: 64 KiB more
   pair_.client_task.AtHome([&] { pair_.raw_client.Say(mutated); });
-  for (int i = 0; i < 30 && pair_.server_ear.closed == 0; ++i) {
+  for (int i = 0; i < 30 && pair_.server_receiver.closed == 0; ++i) {
     pair_.world.RunFor(kSecondNs);
     pair_.client_task.AtHome([&] { pair_.raw_client.Say(script_.Control(FrameKind::kPing, 1)); });
   }
-  EXPECT_EQ(pair_.server_ear.closed, 1);
-  EXPECT_EQ(pair_.server_ear.why.code(), Code::kCorrupt);
-  EXPECT_THAT(pair_.server_ear.why.cause(), HasSubstr("is never complete"));
-  ExpectTyped(pair_.server_ear.why);
+  EXPECT_EQ(pair_.server_receiver.closed, 1);
+  EXPECT_EQ(pair_.server_receiver.why.code(), Code::kCorrupt);
+  EXPECT_THAT(pair_.server_receiver.why.cause(), HasSubstr("is never complete"));
+  ExpectTyped(pair_.server_receiver.why);
 }
 
 TEST_F(LiarTest, WantsAndRecallsWithoutEndDoNoHarm) {
@@ -387,7 +388,7 @@ TEST_F(LiarTest, WantsAndRecallsWithoutEndDoNoHarm) {
   }
   pair_.client_task.AtHome([&] { pair_.raw_client.Say(noise); });
   pair_.world.RunFor(kSecondNs);
-  EXPECT_EQ(pair_.server_ear.closed, 0);
+  EXPECT_EQ(pair_.server_receiver.closed, 0);
   EXPECT_LT(pair_.raw_client.heard.size(), 20000u * wire::kHeaderBytes);
 }
 
@@ -399,13 +400,13 @@ TEST_F(LiarTest, ARecallThatIsIgnoredForLongEndsThePipe) {
   Budget::Share other(&context.receive_budget());
   ASSERT_FALSE(other.TryReserve(context.receive_budget().limit_bytes()));
   int64_t began_ns = pair_.world.clock()->NowNs();
-  for (int second = 0; second < 100 && pair_.server_ear.closed == 0; ++second) {
+  for (int second = 0; second < 100 && pair_.server_receiver.closed == 0; ++second) {
     pair_.client_task.AtHome([&] { pair_.raw_client.Say(script_.Control(FrameKind::kPing, 1)); });
     pair_.world.RunFor(kSecondNs);
   }
-  EXPECT_EQ(pair_.server_ear.closed, 1);
-  EXPECT_EQ(pair_.server_ear.why.code(), Code::kOverloaded);
-  EXPECT_THAT(pair_.server_ear.why.ToString(), HasSubstr("recalling credit"));
+  EXPECT_EQ(pair_.server_receiver.closed, 1);
+  EXPECT_EQ(pair_.server_receiver.why.code(), Code::kOverloaded);
+  EXPECT_THAT(pair_.server_receiver.why.ToString(), HasSubstr("recalling credit"));
   int64_t took_ns = pair_.world.clock()->NowNs() - began_ns;
   EXPECT_GE(took_ns, 3 * Options().silent_ns_max);
   EXPECT_LE(took_ns, 3 * Options().silent_ns_max + 3 * kSecondNs);
@@ -428,7 +429,7 @@ TEST_F(LiarTest, PingsWithoutListeningAreAnsweredByFew) {
   size_t before = pair_.raw_client.heard.size();
   pair_.world.ClearFaultsBetween("server", "client");
   pair_.world.RunFor(kSecondNs);
-  EXPECT_EQ(pair_.server_ear.closed, 0);
+  EXPECT_EQ(pair_.server_receiver.closed, 0);
   size_t answers = (pair_.raw_client.heard.size() - before) / wire::kHeaderBytes;
   EXPECT_GT(answers, 0u);
   EXPECT_LT(answers, 1000u);
@@ -438,9 +439,9 @@ TEST_F(LiarTest, AGoodbyeEndsItWithThePeersWords) {
   std::string goodbye =
       script_.Control(FrameKind::kGoodbye, 0, static_cast<uint32_t>(Code::kUnavailable), "going home");
   pair_.client_task.AtHome([&] { pair_.raw_client.Say(goodbye + Payload(1000, 1)); });  // nobody reads on
-  ASSERT_TRUE(pair_.RunUntil([&] { return pair_.server_ear.closed > 0; }));
-  EXPECT_EQ(pair_.server_ear.why.code(), Code::kUnavailable);
-  EXPECT_THAT(pair_.server_ear.why.cause(), HasSubstr("going home"));
+  ASSERT_TRUE(pair_.RunUntil([&] { return pair_.server_receiver.closed > 0; }));
+  EXPECT_EQ(pair_.server_receiver.why.code(), Code::kUnavailable);
+  EXPECT_THAT(pair_.server_receiver.why.cause(), HasSubstr("going home"));
   EXPECT_TRUE(log_.lines.empty());
 }
 
@@ -452,16 +453,16 @@ TEST(PipeFaults, WithoutAWindowThereIsNoPipe) {
   for (bool at_server : {true, false}) {
     PipePair pair(1, {}, at_server ? Options() : full, at_server ? full : Options());
     pair.Dial();
-    ASSERT_TRUE(pair.RunUntil([&] { return pair.client_ear.closed > 0; }));
-    EXPECT_EQ(pair.client_ear.opened, 0);
-    EXPECT_EQ(pair.client_ear.why.code(), Code::kOverloaded);
-    EXPECT_THAT(pair.client_ear.why.ToString(), HasSubstr("window_budget_bytes"));
-    EXPECT_FALSE(pair.client_ear.why.next().empty());
-    ASSERT_TRUE(pair.RunUntil([&] { return pair.server_ear.closed > 0; }));
+    ASSERT_TRUE(pair.RunUntil([&] { return pair.client_receiver.closed > 0; }));
+    EXPECT_EQ(pair.client_receiver.opened, 0);
+    EXPECT_EQ(pair.client_receiver.why.code(), Code::kOverloaded);
+    EXPECT_THAT(pair.client_receiver.why.ToString(), HasSubstr("window_budget_bytes"));
+    EXPECT_FALSE(pair.client_receiver.why.next().empty());
+    ASSERT_TRUE(pair.RunUntil([&] { return pair.server_receiver.closed > 0; }));
   }
 }
 
-TEST(PipeFaults, AServerThatIsNoneIsTurnedDown) {
+TEST(PipeFaults, AForeignServerIsRefused) {
   for (const char* words : {"HTTP/1.1 400 Bad Request\r\n\r\n", "220 mail ready\r\n", "+", ""}) {
     SCOPED_TRACE(words);
     LogLines log;
@@ -470,11 +471,11 @@ TEST(PipeFaults, AServerThatIsNoneIsTurnedDown) {
     pair.raw_server->Say(words);
     int64_t began_ns = pair.world.clock()->NowNs();
     pair.Dial();
-    ASSERT_TRUE(pair.RunUntil([&] { return pair.client_ear.closed > 0; }));
+    ASSERT_TRUE(pair.RunUntil([&] { return pair.client_receiver.closed > 0; }));
     EXPECT_LE(pair.world.clock()->NowNs() - began_ns, Options().hello_ns_max + 100 * kMillisecondNs);
-    EXPECT_EQ(pair.client_ear.opened, 0);
-    EXPECT_EQ(pair.client_ear.why.code(), *words == 0 ? Code::kTimeout : Code::kCorrupt);
-    ExpectTyped(pair.client_ear.why);
+    EXPECT_EQ(pair.client_receiver.opened, 0);
+    EXPECT_EQ(pair.client_receiver.why.code(), *words == 0 ? Code::kTimeout : Code::kCorrupt);
+    ExpectTyped(pair.client_receiver.why);
   }
 }
 

@@ -58,7 +58,7 @@ class FrameHandler {
 struct HandedOver {
   uint16_t service = 0;
   std::unique_ptr<transport::Incoming> incoming;
-  Status refusal;             // not ok: the service is not offered, and this is what the peer is told
+  Status refusal;             // not ok: the service is not offered, and the reason for the peer
   std::string heard;          // its hello, and what came with it
   int64_t greeted_by_ns = 0;  // the rest of its greeting must have come by then
 };

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Two pipes that keep the rules: order, express, credit, budgets, heartbeats. What happens when somebody doesn't is in
-// pipe_faults_test.cc.
+// Two pipes that keep the rules: order, express, credit, budgets, heartbeats. pipe_faults_test.cc has pipes that do
+// not.
 #include "fusewire/pipe/pipe.h"
 
 #include <gmock/gmock.h>
@@ -31,11 +31,11 @@ TEST(Pipe, TellsEachSideItsPeer) {
   client_options.secret = server_options.secret = "open sesame open";
   PipePair pair(1, {}, client_options, server_options);
   ASSERT_TRUE(pair.Connect());
-  EXPECT_EQ(pair.server_ear.peer.name, "worker:3");
-  EXPECT_EQ(pair.server_ear.peer.incarnation, 33u);
-  EXPECT_THAT(pair.server_ear.peer.ToString(), HasSubstr("worker:3 (client:"));
-  EXPECT_EQ(pair.client_ear.peer.ToString(), "server (server:5555)");
-  EXPECT_EQ(pair.client_ear.peer.incarnation, pair.server_task.context.options().incarnation);
+  EXPECT_EQ(pair.server_receiver.peer.name, "worker:3");
+  EXPECT_EQ(pair.server_receiver.peer.incarnation, 33u);
+  EXPECT_THAT(pair.server_receiver.peer.ToString(), HasSubstr("worker:3 (client:"));
+  EXPECT_EQ(pair.client_receiver.peer.ToString(), "server (server:5555)");
+  EXPECT_EQ(pair.client_receiver.peer.incarnation, pair.server_task.context.options().incarnation);
 }
 
 // ---- order ----
@@ -67,15 +67,15 @@ struct Talk {
     }
   }
 
-  void ExpectHeardBy(const Ear& ear) const {
-    ASSERT_EQ(ear.got.size(), messages.size());
+  void ExpectHeardBy(const RecordingReceiver& receiver) const {
+    ASSERT_EQ(receiver.got.size(), messages.size());
     for (size_t i = 0; i < messages.size(); ++i) {
       std::string body;
       for (const std::string& segment : messages[i].segments) body += segment;
-      ASSERT_EQ(ear.got[i].kind, messages[i].kind);
-      ASSERT_EQ(ear.got[i].call, i);
-      ASSERT_EQ(ear.got[i].head, messages[i].head);
-      ASSERT_TRUE(ear.got[i].body == body) << "message " << i;
+      ASSERT_EQ(receiver.got[i].kind, messages[i].kind);
+      ASSERT_EQ(receiver.got[i].call, i);
+      ASSERT_EQ(receiver.got[i].head, messages[i].head);
+      ASSERT_TRUE(receiver.got[i].body == body) << "message " << i;
     }
   }
 
@@ -96,23 +96,23 @@ TEST(Pipe, CarriesWholeMessagesBothWaysInOrder) {
     options.limits.chunk_bytes_max = seed % 3 == 0 ? 4096 : 256 << 10;
     Talk to_server(seed, 40, 1 << 20), to_client(seed + 1000, 40, 1 << 20);
     PipePair pair(seed, Nasty(), options, SmallWindows());
-    pair.server_ear.view = seed % 2 == 0;
+    pair.server_receiver.view = seed % 2 == 0;
     pair.Dial();
     pair.RunUntil([&] { return pair.client != nullptr; });
     to_server.SendAll(&pair, pair.client.get());  // before the greeting is over
-    ASSERT_TRUE(pair.RunUntil([&] { return pair.server_ear.opened > 0; }));
+    ASSERT_TRUE(pair.RunUntil([&] { return pair.server_receiver.opened > 0; }));
     to_client.SendAll(&pair, pair.server.get());
     ASSERT_TRUE(pair.RunUntil([&] {
-      return to_server.outcomes.come() == 40 && to_client.outcomes.come() == 40 && pair.server_ear.messages == 40 &&
-             pair.client_ear.messages == 40;
+      return to_server.outcomes.come() == 40 && to_client.outcomes.come() == 40 &&
+             pair.server_receiver.messages == 40 && pair.client_receiver.messages == 40;
     }));
     for (Talk* talk : {&to_server, &to_client}) {
       talk->outcomes.ExpectOnceEach();
       EXPECT_EQ(talk->outcomes.good(), 40u);
       EXPECT_TRUE(std::is_sorted(talk->outcomes.order().begin(), talk->outcomes.order().end()));
     }
-    to_server.ExpectHeardBy(pair.server_ear);
-    to_client.ExpectHeardBy(pair.client_ear);
+    to_server.ExpectHeardBy(pair.server_receiver);
+    to_client.ExpectHeardBy(pair.client_receiver);
   }
 }
 
@@ -122,9 +122,9 @@ TEST(Pipe, DoesNotCopyLargeBodies) {
   ASSERT_TRUE(pair.Connect());
   CopyCounts before = ReadCopyCounts();
   pair.Send(pair.client.get(), MakeMessage(FrameKind::kCall, 1, "head", body));
-  ASSERT_TRUE(pair.RunUntil([&] { return pair.server_ear.messages == 1; }));
+  ASSERT_TRUE(pair.RunUntil([&] { return pair.server_receiver.messages == 1; }));
   CopyCounts after = ReadCopyCounts();
-  EXPECT_EQ(pair.server_ear.got[0].body, body);
+  EXPECT_EQ(pair.server_receiver.got[0].body, body);
   EXPECT_EQ(after.large_copies, before.large_copies);
   EXPECT_LT(after.small_bytes - before.small_bytes, body.size() / 100);
 }
@@ -135,17 +135,17 @@ TEST(Pipe, DoesNotCopyLargeBodies) {
 uint64_t WorstDelayBytes(const LoopbackFaults& faults, int64_t reader_rests_ns) {
   PipePair pair(1, faults);
   EXPECT_TRUE(pair.Connect());
-  pair.server_ear.keep = false;
+  pair.server_receiver.keep = false;
   std::string bulk(64 << 20, 'b');
   pair.Send(pair.client.get(), MakeMessage(FrameKind::kCall, 1, "", bulk));
   uint64_t worst = 0, asked_at = 0, express_done = 0;
-  pair.server_ear.on_message = [&](const wire::FrameHeader& header) {
+  pair.server_receiver.on_message = [&](const wire::FrameHeader& header) {
     if (header.kind != FrameKind::kMessage) return Status::Ok();
     ++express_done;
     worst = std::max(worst, pair.server->stats().bytes_in.Read() - asked_at);
     return Status::Ok();
   };
-  for (uint64_t asked = 0; pair.server_ear.messages == asked;) {
+  for (uint64_t asked = 0; pair.server_receiver.messages == asked;) {
     if (reader_rests_ns > 0) {  // everything on the way fills up
       pair.world.PauseHost("server");
       pair.world.RunFor(reader_rests_ns);
@@ -185,9 +185,9 @@ TEST(Pipe, ExpressMessagesKeepTheirOrder) {
   for (uint64_t i = 1; i <= 500; ++i) {
     pair.Send(pair.client.get(), MakeMessage(FrameKind::kMessage, i, "", small, true));  // more than the window holds
   }
-  ASSERT_TRUE(pair.RunUntil([&] { return pair.server_ear.messages == 501; }));
-  for (uint64_t i = 1; i <= 500; ++i) ASSERT_EQ(pair.server_ear.got[i - 1].call, i);
-  EXPECT_EQ(pair.server_ear.got[500].call, 0u);
+  ASSERT_TRUE(pair.RunUntil([&] { return pair.server_receiver.messages == 501; }));
+  for (uint64_t i = 1; i <= 500; ++i) ASSERT_EQ(pair.server_receiver.got[i - 1].call, i);
+  EXPECT_EQ(pair.server_receiver.got[500].call, 0u);
 }
 
 // A peer may ask for chunks of 4 KiB; what was express before then ended our process.
@@ -200,11 +200,11 @@ TEST(Pipe, WhatIsLongerThanThePeersChunkIsNotExpress) {
   std::string bulk = Payload(1 << 20, 1), answer = Payload(16000, 2);
   pair.Send(pair.client.get(), MakeMessage(FrameKind::kCall, 1, "", answer, true));
   pair.Send(pair.client.get(), MakeMessage(FrameKind::kCall, 2, "", bulk));
-  ASSERT_TRUE(pair.RunUntil([&] { return pair.client_ear.opened > 0; }));
+  ASSERT_TRUE(pair.RunUntil([&] { return pair.client_receiver.opened > 0; }));
   pair.Send(pair.client.get(), MakeMessage(FrameKind::kCall, 3, "", answer, true));
   pair.Send(pair.client.get(), MakeMessage(FrameKind::kCall, 4, "", "small", true));
-  ASSERT_TRUE(pair.RunUntil([&] { return pair.server_ear.messages == 4; }));
-  for (const Ear::Got& got : pair.server_ear.got) {
+  ASSERT_TRUE(pair.RunUntil([&] { return pair.server_receiver.messages == 4; }));
+  for (const RecordingReceiver::Got& got : pair.server_receiver.got) {
     EXPECT_EQ(got.body, got.call == 2 ? bulk : got.call == 4 ? "small" : answer);
   }
 }
@@ -216,8 +216,8 @@ TEST(Pipe, ASlowReaderStopsItsWriter) {
   options.receive_budget_bytes = 200 * 1024;
   PipePair pair(1, {}, Options(), options);
   ASSERT_TRUE(pair.Connect());
-  pair.server_ear.hold = true;
-  pair.server_ear.keep = false;
+  pair.server_receiver.hold = true;
+  pair.server_receiver.keep = false;
   std::string body(20 * 1024, 'x');
   Outcomes outcomes;
   for (uint64_t i = 0; i < 1000; ++i)
@@ -228,11 +228,11 @@ TEST(Pipe, ASlowReaderStopsItsWriter) {
   EXPECT_GT(pair.client->stats().credit_stalls.Read(), 0u);
   // It goes on as it is read.
   ASSERT_TRUE(pair.RunUntil([&] {
-    pair.server_task.AtHome([&] { pair.server_ear.Consume(1); });
-    return pair.server_ear.messages == 1000;
+    pair.server_task.AtHome([&] { pair.server_receiver.Consume(1); });
+    return pair.server_receiver.messages == 1000;
   }));
   EXPECT_EQ(outcomes.good(), 1000u);
-  pair.server_task.AtHome([&] { pair.server_ear.Consume(); });
+  pair.server_task.AtHome([&] { pair.server_receiver.Consume(); });
   EXPECT_LE(pair.server_task.context.receive_budget().peak_bytes(), options.receive_budget_bytes);
 }
 
@@ -243,7 +243,7 @@ TEST(Pipe, AReceiverWithoutAStandingWindowIsAskedForEachMessage) {
   ASSERT_TRUE(pair.Connect());
   for (uint64_t i = 0; i < 50; ++i)
     pair.Send(pair.client.get(), MakeMessage(FrameKind::kCall, i, "head", "", i % 2 == 0));
-  EXPECT_TRUE(pair.RunUntil([&] { return pair.server_ear.messages == 50; }));
+  EXPECT_TRUE(pair.RunUntil([&] { return pair.server_receiver.messages == 50; }));
 }
 
 // Of what a message took that the standing window does not cover.
@@ -251,7 +251,7 @@ void ExpectIdleShareComesBack(PipePair& pair) {
   std::string body(1 << 20, 'x');
   ASSERT_TRUE(pair.Connect());
   pair.Send(pair.client.get(), MakeMessage(FrameKind::kCall, 1, "", body));
-  ASSERT_TRUE(pair.RunUntil([&] { return pair.server_ear.messages == 1; }));
+  ASSERT_TRUE(pair.RunUntil([&] { return pair.server_receiver.messages == 1; }));
   EXPECT_GT(pair.server_task.context.receive_budget().used_bytes(), 0u);
   EXPECT_TRUE(
       pair.RunUntil([&] { return pair.server_task.context.receive_budget().used_bytes() == 0; }, 15 * kSecondNs));
@@ -281,7 +281,7 @@ uint64_t PeakOfTwoHundredPipes(uint64_t budget_bytes, uint64_t at_once_bytes) {
   transport::LoopbackWorld world(7, LoopbackFaults());
   Task server(world, "server", options), client(world, "client", Options());
   struct End {
-    Ear ear;
+    RecordingReceiver receiver;
     std::unique_ptr<Pipe> pipe;
   };
   std::vector<std::unique_ptr<End>> clients, servers;
@@ -292,9 +292,9 @@ uint64_t PeakOfTwoHundredPipes(uint64_t budget_bytes, uint64_t at_once_bytes) {
     ends->push_back(std::make_unique<End>());
     End* end = ends->back().get();
     end->pipe =
-        std::make_unique<Pipe>(task->context, *task->home, std::move(connection), role, kTestService, &end->ear);
-    end->ear.pipe = end->pipe.get();
-    end->ear.keep = false;
+        std::make_unique<Pipe>(task->context, *task->home, std::move(connection), role, kTestService, &end->receiver);
+    end->receiver.pipe = end->pipe.get();
+    end->receiver.keep = false;
     end->pipe->Start();
   };
   server.AtHome([&] {
@@ -352,7 +352,7 @@ TEST(Pipe, AMessageLargerThanTheBudgetPasses) {
   std::string small(90 * 1024, 's'), large(3 << 20, 'l');
   for (uint64_t i = 0; i < 6; ++i)
     pair.Send(pair.client.get(), MakeMessage(FrameKind::kCall, i, "", i % 2 == 0 ? small : large));
-  EXPECT_TRUE(pair.RunUntil([&] { return pair.server_ear.messages == 6; }, 5 * kSecondNs));
+  EXPECT_TRUE(pair.RunUntil([&] { return pair.server_receiver.messages == 6; }, 5 * kSecondNs));
 }
 
 TEST(Pipe, RefusesWhatWouldWaitWithoutBound) {
@@ -360,7 +360,7 @@ TEST(Pipe, RefusesWhatWouldWaitWithoutBound) {
   options.queued_bytes_max = 100 * 1024;
   PipePair pair(1, {}, options, SmallWindows());
   ASSERT_TRUE(pair.Connect());
-  pair.server_ear.hold = true;
+  pair.server_receiver.hold = true;
   std::string body(60 * 1024, 'x');
   Outcomes with_head, without_head;
   for (int i = 0; i < 200; ++i)
@@ -380,7 +380,7 @@ TEST(Pipe, RefusesWhatWouldWaitWithoutBound) {
   without_head.ExpectOnceEach();
 }
 
-TEST(Pipe, WhatIsOverTheLimitsIsRefusedHereAndCostsNothingElse) {
+TEST(Pipe, AMessageOverTheLimitsIsRefusedHereAndCostsNothingElse) {
   Options options;
   options.limits.meta_bytes_max = 1000;
   options.limits.segments_max = 10;
@@ -395,13 +395,13 @@ TEST(Pipe, WhatIsOverTheLimitsIsRefusedHereAndCostsNothingElse) {
   pair.Send(pair.client.get(), MakeMessage(FrameKind::kCall, 2, std::string(1001, 'h')), outcomes.Next());
   pair.Send(pair.client.get(), MakeMessage(FrameKind::kCall, 3, "", body), outcomes.Next());
   pair.Send(pair.client.get(), MakeMessage(FrameKind::kCall, 4, "fits"), outcomes.Next());
-  ASSERT_TRUE(pair.RunUntil([&] { return outcomes.come() == 4 && pair.server_ear.messages == 1; }));
+  ASSERT_TRUE(pair.RunUntil([&] { return outcomes.come() == 4 && pair.server_receiver.messages == 1; }));
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(outcomes.at(i).code(), Code::kInvalid);
   EXPECT_THAT(outcomes.at(0).cause(), HasSubstr("segments 11, limit 10"));
   EXPECT_THAT(outcomes.at(1).cause(), HasSubstr("meta_bytes 1001, limit 1000"));
   EXPECT_THAT(outcomes.at(2).cause(), HasSubstr("body_bytes 1048577, limit 1048576"));
   EXPECT_TRUE(outcomes.at(3).ok());
-  EXPECT_EQ(pair.server_ear.got[0].call, 4u);
+  EXPECT_EQ(pair.server_receiver.got[0].call, 4u);
 }
 
 // ---- cancels ----
@@ -409,7 +409,7 @@ TEST(Pipe, WhatIsOverTheLimitsIsRefusedHereAndCostsNothingElse) {
 TEST(Pipe, ACallThatHasNotBegunToTravelIsTakenBack) {
   PipePair pair(1, {}, Options(), SmallWindows());
   ASSERT_TRUE(pair.Connect());
-  pair.server_ear.hold = true;
+  pair.server_receiver.hold = true;
   std::string body(60 * 1024, 'x');
   Outcomes outcomes;
   for (uint64_t call = 0; call < 3; ++call)
@@ -422,14 +422,14 @@ TEST(Pipe, ACallThatHasNotBegunToTravelIsTakenBack) {
     EXPECT_EQ(outcomes.come(), before);  // not from inside the call
   });
   ASSERT_TRUE(pair.RunUntil([&] {
-    pair.server_task.AtHome([&] { pair.server_ear.Consume(); });
+    pair.server_task.AtHome([&] { pair.server_receiver.Consume(); });
     return outcomes.come() == 3;
   }));
   EXPECT_EQ(outcomes.at(2).code(), Code::kCancelled);
   EXPECT_TRUE(outcomes.at(1).ok());
   pair.world.RunFor(kSecondNs);
-  EXPECT_EQ(pair.server_ear.messages, 2u);
-  EXPECT_EQ(pair.server_ear.cancelled, std::vector<uint64_t>{2});
+  EXPECT_EQ(pair.server_receiver.messages, 2u);
+  EXPECT_EQ(pair.server_receiver.cancelled, std::vector<uint64_t>{2});
 }
 
 TEST(Pipe, ACancelReachesThePeerInTheMiddleOfTheBody) {
@@ -439,14 +439,14 @@ TEST(Pipe, ACancelReachesThePeerInTheMiddleOfTheBody) {
   ASSERT_TRUE(pair.Connect());
   std::string body(8 << 20, 'x');
   pair.Send(pair.client.get(), MakeMessage(FrameKind::kCall, 7, "", body));
-  ASSERT_TRUE(pair.RunUntil([&] { return pair.server_ear.bodies_coming_in() == 1; }));
+  ASSERT_TRUE(pair.RunUntil([&] { return pair.server_receiver.bodies_coming_in() == 1; }));
   pair.client_task.AtHome([&] { pair.client->Cancel(7); });
-  ASSERT_TRUE(pair.RunUntil([&] { return !pair.server_ear.cancelled.empty(); }));
-  EXPECT_EQ(pair.server_ear.messages, 0u);
+  ASSERT_TRUE(pair.RunUntil([&] { return !pair.server_receiver.cancelled.empty(); }));
+  EXPECT_EQ(pair.server_receiver.messages, 0u);
   // The receiver lets go of its memory; the rest of the body goes nowhere, and the pipe goes on.
   pair.server_task.AtHome([&] { pair.server->Abandon(FrameKind::kCall, 7); });
   pair.Send(pair.client.get(), MakeMessage(FrameKind::kCall, 8, ""));
-  EXPECT_TRUE(pair.RunUntil([&] { return pair.server_ear.messages == 2; }));
+  EXPECT_TRUE(pair.RunUntil([&] { return pair.server_receiver.messages == 2; }));
 }
 
 // ---- heartbeats ----
@@ -455,7 +455,7 @@ TEST(Pipe, AnIdlePipeStaysOpenAndMeasuresItsRoundTrips) {
   PipePair pair(1, {}, SmallWindows(), SmallWindows());
   ASSERT_TRUE(pair.Connect());
   pair.world.RunFor(3600 * kSecondNs);
-  EXPECT_EQ(pair.client_ear.closed + pair.server_ear.closed, 0);
+  EXPECT_EQ(pair.client_receiver.closed + pair.server_receiver.closed, 0);
   HistogramSnapshot pings = pair.client->stats().ping_ns.Read();
   EXPECT_GT(pings.count, 100u);
   EXPECT_LT(pings.count, 3600u);
@@ -477,10 +477,10 @@ TEST(Pipe, ASilentPeerIsGivenUpInTime) {
       pair.world.KillHost("server", transport::LoopbackDeath::kSilent);
     }
     int64_t began_ns = pair.world.clock()->NowNs();
-    ASSERT_TRUE(pair.RunUntil([&] { return pair.client_ear.closed > 0; }, 60 * kSecondNs));
+    ASSERT_TRUE(pair.RunUntil([&] { return pair.client_receiver.closed > 0; }, 60 * kSecondNs));
     EXPECT_LE(pair.world.clock()->NowNs() - began_ns, 20 * kSecondNs + 100 * kMillisecondNs);
     EXPECT_GE(pair.world.clock()->NowNs() - began_ns, 15 * kSecondNs);  // its last word may have been a while ago
-    const Status& why = pair.client_ear.why;
+    const Status& why = pair.client_receiver.why;
     EXPECT_EQ(why.code(), Code::kUnavailable);
     EXPECT_THAT(why.ToString(),
                 HasSubstr("the peer is silent, peer server (server:5555), while waiting for a heartbeat"));
@@ -502,8 +502,8 @@ TEST(Pipe, OurOwnStallIsNotThePeersSilence) {
     pair.world.RunFor(stall_ns);
     pair.world.ResumeHost("client");
     pair.world.RunFor(60 * kSecondNs);
-    EXPECT_EQ(pair.client_ear.closed, 0) << pair.client_ear.why.ToString();
-    EXPECT_EQ(pair.client_ear.messages, 1u);
+    EXPECT_EQ(pair.client_receiver.closed, 0) << pair.client_receiver.why.ToString();
+    EXPECT_EQ(pair.client_receiver.messages, 1u);
   }
 }
 

@@ -55,7 +55,7 @@ TEST(Recall, TooLittleIsLikeNothing) {
   EXPECT_EQ(Holder(uint64_t{1} << 40).Ends(kMib, kPeriodNs * 2) / kSecondNs, kPeriodNs / kSecondNs);
 }
 
-TEST(Recall, ASlowNetworkIsNoFault) {
+TEST(Recall, ASlowNetworkIsNotAFault) {
   // One of 16 peers behind 1 MB/s, and one that has it alone, with a message of many gigabytes.
   EXPECT_EQ(Holder(100 * kMib).Ends(1'000'000 / 14, 10'000 * kSecondNs), -1);
   EXPECT_EQ(Holder(10 << 10).Ends(1000, 100 * kSecondNs), -1);

@@ -53,14 +53,14 @@ TEST(SendQueue, HasRoomAgainForWhatHasGone) {
   EXPECT_TRUE(queue.HasRoom(10 + sizeof(WaitingMessage) + 10));
 }
 
-TEST(SendQueue, TakesBackTheCallThatIsMeant) {
+TEST(SendQueue, TakesBackTheRightCall) {
   SendQueue queue(1 << 20);
   queue.Push(Waiting(1, 100, false));
   queue.Push(Waiting(2, 100, true));
   WaitingMessage reply = Waiting(3, 100, false);
   reply.message.kind = wire::FrameKind::kReply;
   queue.Push(std::move(reply));
-  EXPECT_FALSE(queue.TakeBack(3).has_value()) << "an answer is no call";
+  EXPECT_FALSE(queue.TakeBack(3).has_value()) << "an answer is not a call";
   std::optional<WaitingMessage> taken_back = queue.TakeBack(2);
   ASSERT_TRUE(taken_back.has_value());
   EXPECT_EQ(taken_back->message.call, 2u);

@@ -53,7 +53,7 @@ class SendQueue {
   void DemoteLongExpress(uint32_t chunk_bytes);
   // The message that makes this call, if it waits here.
   std::optional<WaitingMessage> TakeBack(uint64_t call);
-  // Nothing will be sent any more: every Done hears of it, in the order in which the messages would have been sent.
+  // Nothing more will be sent: every Done is called, in the order in which the messages would have been sent.
   void Fail(const Status& why);
   // Gives back memory that an empty queue does not need.
   void Trim();
@@ -78,7 +78,7 @@ class ConnectionWriter {
   bool TakesMore() const { return writes_ == 0 || connection_.TakesMore(); }
   // One Write, of what comes next. False: there is nothing.
   bool Write(int64_t now_ns);
-  // One is answered: so many of its bytes are written.
+  // One is answered: this many of its bytes are written.
   void OnWritten(size_t bytes);
   bool idle() const { return queue_.empty() && writes_ == 0; }
   // When it gave the connection something last.
@@ -107,7 +107,7 @@ class Sender {
   void Open(uint32_t chunk_bytes, uint64_t window_bytes);
   // No message begins or goes on any more; bytes that are queued for the network still go, and so does a goodbye.
   void Stop(const Status& why);
-  // Nothing is written any more: every Done hears of it, in the order in which the messages would have been sent.
+  // Nothing more is written: every Done is called, in the order in which the messages would have been sent.
   void End(const Status& why);
 
   // ---- messages; see Pipe ----

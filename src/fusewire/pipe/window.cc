@@ -22,7 +22,7 @@ uint64_t AddBytes(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_M
 // A pipe that holds no more than this is not ended, however little is left for others.
 constexpr uint64_t kPipeBytesMax = 16 << 20;
 
-// A period, in times of silent_ns_max. More than one: it may be a while before the peer hears of a recall.
+// A period, in times of silent_ns_max. More than one: it may be a while before a recall reaches the peer.
 constexpr int64_t kPeriodSilences = 3;
 constexpr uint64_t kSlowestBytesPerS = 64 * 1024;
 constexpr uint64_t kPeriodsMax = 240;

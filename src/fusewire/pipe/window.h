@@ -50,7 +50,7 @@ class SendWindow {
   uint64_t standing_ = 0;
   uint64_t sent_ = 0;
   uint64_t limit_ = 0;
-  uint64_t wanted_ = 0;  // the position that the peer has heard of last
+  uint64_t wanted_ = 0;  // the position that was last reported to the peer
 };
 
 class ReceiveWindow {
@@ -72,7 +72,7 @@ class ReceiveWindow {
   Status OnReceived(uint64_t cost);
   // Every message that has begun has arrived completely.
   void OnArrived() { share_.Arrived(); }
-  // The layer above is done with as much.
+  // The layer above is done with this much.
   void Consume(uint64_t cost);
   // The peer wants to have sent `position` bytes in all. More than `message_bytes_max` beyond what it has credit for is
   // of no use to an honest one, and not granted. `arriving`: the bytes of bodies that have begun and have not come yet.
@@ -144,7 +144,7 @@ class Pieces {
   Pieces(const Pieces&) = delete;
   Pieces& operator=(const Pieces&) = delete;
 
-  // A message of so many segments begins.
+  // A message with this many segments begins.
   Status OnReceived(uint16_t segments) {
     if (segments <= 1) return Status::Ok();
     held_bytes_ += segments * kPieceBytes;
@@ -161,7 +161,7 @@ class Pieces {
  private:
   // Alignment, a Buffer, a place; rounded.
   static constexpr uint64_t kPieceBytes = 128;
-  // So much is not counted, like a pipe's standing window: the usual message costs nothing here.
+  // This much is not counted, like a pipe's standing window: the usual message costs nothing here.
   static constexpr uint64_t kFreeBytes = 256 * 1024;
 
   Status Take();
@@ -173,7 +173,8 @@ class Pieces {
 };
 
 // Whether a peer uses what it holds of our budget while others wait for it. Only bytes of messages, and credit that is
-// given back, are use: whatever else a peer sends moves nothing. Pure: no timer, no clock; every call is told the time.
+// given back, are use: anything else that a peer sends moves nothing. Pure: no timer, no clock;
+// every call is given the time.
 //   in each period in which others wait, the peer must move a share of what it held when the period began:
 //   share = all of it; at most 64 KiB a second, or a 240th if that is more
 // An honest peer answers a recall at once: it gives back what its next message does not need, or begins that message.

@@ -23,7 +23,7 @@ namespace fusewire::pipe {
 
 constexpr uint16_t kTestService = 1;
 
-// Watches that each Done comes once; also those that come when it has gone itself.
+// Checks that each Done comes once; also those that come after its own end.
 class Outcomes {
  public:
   Done Next() {
@@ -61,7 +61,7 @@ class Outcomes {
 };
 
 // Lands everything in memory of its own, and blames the pipe for calls that break its contract.
-class Ear : public Receiver {
+class RecordingReceiver : public Receiver {
  public:
   // Its behaviour.
   Pipe* pipe = nullptr;
@@ -285,15 +285,15 @@ class PipePair {
   void Dial() {
     DialWith([this](std::unique_ptr<transport::Connection> connection) {
       client = std::make_unique<Pipe>(client_task.context, *client_task.home, std::move(connection), Role::kDialer,
-                                      kTestService, &client_ear);
-      client_ear.pipe = client.get();
+                                      kTestService, &client_receiver);
+      client_receiver.pipe = client.get();
       client->Start();
     });
   }
   // Until both ends are open.
   bool Connect() {
     Dial();
-    return world.RunUntil([this] { return client_ear.opened > 0 && server_ear.opened > 0; }, 10 * kSecondNs);
+    return world.RunUntil([this] { return client_receiver.opened > 0 && server_receiver.opened > 0; }, 10 * kSecondNs);
   }
   // A client that is not a pipe.
   bool ConnectRaw() {
@@ -312,7 +312,7 @@ class PipePair {
 
   transport::LoopbackWorld world;
   Task client_task, server_task;
-  Ear client_ear, server_ear;
+  RecordingReceiver client_receiver, server_receiver;
   RawPeer raw_client{Role::kDialer, Options()};
   std::unique_ptr<RawPeer> raw_server;  // if set before a connection comes, it is met instead of a pipe
   std::unique_ptr<Pipe> client, server;
@@ -331,8 +331,8 @@ class PipePair {
               return;
             }
             server = std::make_unique<Pipe>(server_task.context, *server_task.home, std::move(connection),
-                                            Role::kAcceptor, kTestService, &server_ear);
-            server_ear.pipe = server.get();
+                                            Role::kAcceptor, kTestService, &server_receiver);
+            server_receiver.pipe = server.get();
             server->Start();
           });
       ASSERT_TRUE(listening.ok());

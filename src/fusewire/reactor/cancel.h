@@ -1,12 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A CancelToken is how a caller gives up what a thread waits for: Cancel wakes every wait that looks at the token, at
-// once. A wait hooks in what wakes it (a mail home, a bell in shared memory, an eventfd); nobody looks by the clock.
-//   caller: CancelToken token;  thing.Run(..., &token);        anybody: token.Cancel()
+// once. A wait hooks in what wakes it (a mail home, a bell in shared memory, an eventfd); nothing is polled.
+//   caller: CancelToken token;  thing.Run(..., &token);        any thread: token.Cancel()
 //   wait:   CancelHook hook(token, [..] { wake me });  ... token->cancelled() ...
 // Home: any thread. Owns: nothing; the token outlives its hooks: that is checked.
-// One caller cannot be told by Cancel: an interpreter, whose handlers of signals (SIGINT) run only when the thread that
-// waits asks it. Its token has an Asking. A signal interrupts the sleep of the thread that it finds asleep, which then
-// asks at once. kAskNs bounds the rest: a signal that comes just before the sleep, or to another thread.
+// One caller cannot be notified by Cancel: an interpreter, whose handlers of signals (SIGINT) run only when the thread
+// that waits asks it. Its token has an Asking. A signal interrupts the sleep of the thread that it finds asleep, which
+// then asks at once. kAskNs bounds the rest: a signal that comes just before the sleep, or to another thread.
 #pragma once
 
 #include <atomic>

@@ -73,7 +73,7 @@ class Completion {
 // every wait: that is checked.
 class Drain {
  public:
-  // `what` is counted, in the words of an error: "calls of client ps:0".
+  // `what` names what is counted, for errors: "calls of client ps:0".
   explicit Drain(std::string what) : what_(std::move(what)) {}
   ~Drain() { FUSEWIRE_CHECK(waiting_.empty()); }
   Drain(const Drain&) = delete;

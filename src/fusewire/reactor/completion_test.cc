@@ -176,7 +176,7 @@ TEST(Completion, AnInterruptEndsAWaitThatAllowsIt) {
   ASSERT_EQ(sigaction(SIGUSR1, &before, nullptr), 0);
 }
 
-// ---- what must not be ----
+// ---- misuse ----
 
 TEST(CompletionDeathTest, ItIsDoneOnce) {
   EXPECT_DEATH(
@@ -198,7 +198,7 @@ TEST(CompletionDeathTest, ItIsNotDestroyedWhileAThreadWaits) {
         Driver driver(*home);
         auto* completion = new Completion;  // one thread would reset a unique_ptr that another reads
         std::thread waiter([&home, completion] { (void)completion->Wait(*home, SoonNs(3 * kSecondNs)); });
-        // It sleeps outside of the loop soon, as another thread drives it.
+        // It will sleep outside of the loop, as another thread drives it.
         EXPECT_FALSE(Eventually([] { return false; }, kSecondNs));
         delete completion;
         waiter.join();

@@ -16,8 +16,6 @@
 #include <string>
 #include <string_view>
 
-#include "fusewire/base/check.h"
-
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
@@ -179,7 +177,7 @@ void Doorbell::Sweep() {
 
 class DoorbellTarget {
  public:
-  // shared_ptr: the ropes to one doorbell share it.
+  // shared_ptr: all that ring one doorbell share it.
   static Result<std::shared_ptr<DoorbellTarget>> Make(const DoorbellFiles& files);
   ~DoorbellTarget();
   bool is_asleep() const { return asleep_page->asleep.load(std::memory_order_seq_cst) != 0; }
@@ -202,7 +200,7 @@ Result<std::shared_ptr<DoorbellTarget>> DoorbellTarget::Make(const DoorbellFiles
   target->event_fd = fcntl(files.event, F_DUPFD_CLOEXEC, 0);
   if (target->rung_page == nullptr || target->asleep_page == nullptr || target->event_fd < 0) {
     return Status::FromErrno(Code::kOverloaded, "mmap or dup", errno)
-        .Phase("tie to a doorbell")
+        .Phase("opening a doorbell")
         .Next("raise the limit of open files (ulimit -n) or vm.max_map_count");
   }
   return target;
@@ -214,10 +212,10 @@ DoorbellTarget::~DoorbellTarget() {
   if (event_fd >= 0) close(event_fd);
 }
 
-Result<std::unique_ptr<PeerDoorbell>> Doorbell::Tie(int peer_pid, const DoorbellFiles& files, uint32_t bit) {
+Result<std::unique_ptr<PeerDoorbell>> Doorbell::OpenPeer(int peer_pid, const DoorbellFiles& files, uint32_t bit) {
   FUSEWIRE_AT_HOME(home_);
   struct stat is = {};
-  if (peer_pid == 0 || bit >= kBits || fstat(files.rung, &is) != 0) return PeerDoorbell::Tie(files, bit);
+  if (peer_pid == 0 || bit >= kBits || fstat(files.rung, &is) != 0) return PeerDoorbell::Open(files, bit);
   std::erase_if(targets_, [](const auto& shared) { return shared.second.expired(); });
   // The kernel says whose connection it is, and the file's number is the file: a lying peer harms only its own
   // connection.
@@ -234,7 +232,7 @@ Result<std::unique_ptr<PeerDoorbell>> Doorbell::Tie(int peer_pid, const Doorbell
   return std::unique_ptr<PeerDoorbell>(new PeerDoorbell(std::move(target), bit));
 }
 
-Result<std::unique_ptr<PeerDoorbell>> PeerDoorbell::Tie(const DoorbellFiles& files, uint32_t bit) {
+Result<std::unique_ptr<PeerDoorbell>> PeerDoorbell::Open(const DoorbellFiles& files, uint32_t bit) {
   if (bit >= Doorbell::kBits) return Status::Corrupt("a doorbell has no bit " + std::to_string(bit));
   auto target = DoorbellTarget::Make(files);
   if (!target.ok()) return target.status();

@@ -3,7 +3,7 @@
 // for all of them: while it spins it reads one word, and while it is parked it sleeps where it sleeps for everything
 // else, in epoll.
 // The memory is two pages, each in a file of its own that travels to the peers:
-//   rung    u64, written by everybody: bit b calls the handlers of bit b
+//   rung    u64, written by all: bit b calls the handlers of bit b
 //   asleep  u32, written by the reactor alone (peers cannot map it for writing): the reactor is parked and does not
 //   poll `rung`
 // and an eventfd, watched edge-triggered and never read: one system call less per wake-up, see docs/adr/0009.
@@ -14,8 +14,8 @@
 // In any order of these, the peer sees `asleep` or the reactor sees the bit. An eventfd that was written before the
 // reactor came to epoll is there when it comes. A system call is made only for a reactor that is parked.
 // While the loop turns without a pause, it asks one of its handlers directly, the one that was rung for alone and
-// repeatedly: its peer is told that it need not ring. That ends in the same order as above: the handler takes the word
-// back, and is asked for news once more, before anybody sleeps.
+// repeatedly: it tells its peer not to ring. That ends in the same order as above: the handler takes the word
+// back, and is asked for news once more, before the reactor sleeps.
 // A lying peer can ring for nothing, or clear the bits of others. A sweep makes up for those: each time the reactor
 // parks, it calls the handlers of one bit, in turn, and each of its timers makes it park again.
 // Home: the reactor. Owns: the two files, their mappings, the eventfd. Fails: Make says why.
@@ -77,9 +77,9 @@ class Doorbell final : private FdHandler {
 
   // For a peer. The doorbell keeps the descriptors.
   const DoorbellFiles& files() const { return files_; }
-  // At home. A rope to a doorbell of process `peer_pid`, for something at this home. All ropes to one doorbell of one
-  // process share their mapping and their descriptor: a thousand connections need one. 0: the process is not known.
-  Result<std::unique_ptr<PeerDoorbell>> Tie(int peer_pid, const DoorbellFiles& files, uint32_t bit);
+  // At home. Opens a doorbell of process `peer_pid`, for something at this home. All PeerDoorbells of one doorbell of
+  // one process share its mapping and its descriptor: a thousand connections need one. 0: the process is not known.
+  Result<std::unique_ptr<PeerDoorbell>> OpenPeer(int peer_pid, const DoorbellFiles& files, uint32_t bit);
 
   // At home. Returns the bit to ring with; of those that are taken the one that the fewest share.
   uint32_t Hang(DoorbellHandler* handler);
@@ -133,11 +133,11 @@ class Doorbell final : private FdHandler {
   bool watched_ = false;
   std::array<List<DoorbellHandler>, kBits> handlers_;
   std::array<uint32_t, kBits> counts_ = {};
-  // By process and by the number of its file. weak_ptr: the ropes hold them; with the last rope goes the mapping.
+  // By process and by the number of its file. weak_ptr: the PeerDoorbells hold them; the last one unmaps it.
   std::map<std::pair<int, uint64_t>, std::weak_ptr<DoorbellTarget>> targets_;
   struct Wakes {
     bool are_held = false;
-    // shared_ptr: the last rope to one may go before it is woken.
+    // shared_ptr: the last PeerDoorbell may be destroyed before it is woken.
     std::vector<std::shared_ptr<DoorbellTarget>> due;
   };
   Wakes wakes_;
@@ -156,7 +156,7 @@ class PeerDoorbell {
   ~PeerDoorbell();
   // Takes what a peer sent for its doorbell: checks that it is what it should be, and maps it. The descriptors stay the
   // caller's.
-  static Result<std::unique_ptr<PeerDoorbell>> Tie(const DoorbellFiles& files, uint32_t bit);
+  static Result<std::unique_ptr<PeerDoorbell>> Open(const DoorbellFiles& files, uint32_t bit);
   // Earlier writes to shared memory are visible to the thread that answers.
   void Ring();
   // Likewise; a peer that sleeps is woken once the output of this turn is written, together with what else is for it.
@@ -165,7 +165,7 @@ class PeerDoorbell {
 
  private:
   friend class Doorbell;
-  // shared_ptr: the ropes to one doorbell share it, and any may be the last.
+  // shared_ptr: all of one doorbell share it, and any may be the last.
   PeerDoorbell(std::shared_ptr<DoorbellTarget> target, uint32_t bit);
 
   // shared_ptr: as above.

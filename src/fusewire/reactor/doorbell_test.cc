@@ -42,9 +42,9 @@ class Reader final : public DoorbellHandler {
     if (watches) ++watches_begun;
   }
   // The peer's thread.
-  void Write(PeerDoorbell* rope) {
+  void Write(PeerDoorbell* peer) {
     written.fetch_add(1, std::memory_order_seq_cst);
-    if (!watched.load(std::memory_order_seq_cst)) rope->Ring();
+    if (!watched.load(std::memory_order_seq_cst)) peer->Ring();
   }
   std::atomic<uint64_t> written{0}, seen{0};
   std::atomic<int> watches_begun{0};
@@ -80,7 +80,9 @@ class DoorbellTest : public testing::Test {
       return true;
     });
   }
-  std::unique_ptr<PeerDoorbell> Tie(uint32_t bit) { return std::move(PeerDoorbell::Tie(bell_->files(), bit)).value(); }
+  std::unique_ptr<PeerDoorbell> OpenPeer(uint32_t bit) {
+    return std::move(PeerDoorbell::Open(bell_->files(), bit)).value();
+  }
 
   std::unique_ptr<Reactor> reactor_;
   Doorbell* bell_ = nullptr;
@@ -90,11 +92,11 @@ class DoorbellTest : public testing::Test {
 TEST_F(DoorbellTest, WakesAParkedReactorThatOnlyItsBitIsLookedAt) {
   Visitor* one = Hang();
   Visitor* other = Hang();
-  std::unique_ptr<PeerDoorbell> rope = Tie(other->bit);
+  std::unique_ptr<PeerDoorbell> peer = OpenPeer(other->bit);
   EXPECT_NE(one->bit, other->bit);
   for (int i = 1; i <= 20; ++i) {
     int before = other->visits;
-    rope->Ring();
+    peer->Ring();
     ASSERT_TRUE(Eventually([&] { return other->visits > before; }));
   }
   EXPECT_GT(other->visits, one->visits);
@@ -103,7 +105,7 @@ TEST_F(DoorbellTest, WakesAParkedReactorThatOnlyItsBitIsLookedAt) {
 TEST_F(DoorbellTest, SixtyFiveShareABitAndAreAllCalled) {
   for (uint32_t i = 0; i <= Doorbell::kBits; ++i) Hang();
   EXPECT_EQ(visitors_.front()->bit, visitors_.back()->bit);
-  Tie(visitors_.back()->bit)->Ring();
+  OpenPeer(visitors_.back()->bit)->Ring();
   EXPECT_TRUE(Eventually([&] { return visitors_.front()->visits > 0 && visitors_.back()->visits > 0; }));
 }
 
@@ -117,7 +119,7 @@ TEST_F(DoorbellTest, AVisitorMayEndAnotherOfItsBit) {
     bell_->Unhang(bit, last.get());
     last.reset();
   });
-  Tie(bit)->Ring();
+  OpenPeer(bit)->Ring();
   EXPECT_TRUE(Eventually([&] { return visitors_.front()->visits > 0; }));
   AskHome(*reactor_, [&] {
     EXPECT_EQ(last, nullptr);
@@ -130,10 +132,10 @@ TEST_F(DoorbellTest, NoRingWhileThePeerWatches) {
   if (UsableCpuCount() < 2) GTEST_SKIP() << "with one processor no loop spins";
   Reader reader;
   const uint32_t bit = AskHome(*reactor_, [&] { return bell_->Hang(&reader); });
-  std::unique_ptr<PeerDoorbell> rope = Tie(bit);
+  std::unique_ptr<PeerDoorbell> peer = OpenPeer(bit);
   Random random(SystemRandom64());
   for (int i = 0; i < 3000; ++i) {
-    reader.Write(rope.get());
+    reader.Write(peer.get());
     const int64_t end_ns = Clock::Real()->NowNs() + kTestPatienceNs;
     while (reader.seen != reader.written) ASSERT_LT(Clock::Real()->NowNs(), end_ns) << "write " << i << " is lost";
     // Longer than a spin now and then: the loop parks.
@@ -151,11 +153,11 @@ TEST_F(DoorbellTest, MailPostedWhileTheLoopStopsWatchingIsSeenWithoutARing) {
   if (UsableCpuCount() < 2) GTEST_SKIP() << "with one processor no loop spins";
   Reader reader;
   const uint32_t bit = AskHome(*reactor_, [&] { return bell_->Hang(&reader); });
-  std::unique_ptr<PeerDoorbell> rope = Tie(bit);
+  std::unique_ptr<PeerDoorbell> peer = OpenPeer(bit);
   for (int i = 0; i < 20; ++i) {
     reader.writes_at_the_end = true;
     ASSERT_TRUE(Eventually([&] {
-      if (reader.writes_at_the_end) rope->Ring();
+      if (reader.writes_at_the_end) peer->Ring();
       return !reader.writes_at_the_end;
     })) << "it never watched";
     ASSERT_TRUE(Eventually([&] { return reader.seen == reader.written; })) << "round " << i;
@@ -212,19 +214,19 @@ TEST_F(DoorbellTest, PeersCannotWriteThatTheReactorIsAwake) {
 
 TEST_F(DoorbellTest, ACountThatWasRunUpStillWakes) {
   Visitor* visitor = Hang();
-  std::unique_ptr<PeerDoorbell> rope = Tie(visitor->bit);
+  std::unique_ptr<PeerDoorbell> peer = OpenPeer(visitor->bit);
   uint64_t full = UINT64_MAX - 1;
   for (int i = 0; i < 20; ++i) {
     uint64_t count = 0;
     (void)!read(bell_->files().event, &count, sizeof(count));
     (void)!write(bell_->files().event, &full, sizeof(full));
     int before = visitor->visits;
-    rope->Ring();
+    peer->Ring();
     ASSERT_TRUE(Eventually([&] { return visitor->visits > before; }));
   }
 }
 
-TEST_F(DoorbellTest, GarbageIsNoDoorbell) {
+TEST_F(DoorbellTest, GarbageIsRefused) {
   int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   int unsealed = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   ASSERT_EQ(ftruncate(unsealed, kDoorbellPageBytes), 0);
@@ -239,32 +241,32 @@ TEST_F(DoorbellTest, GarbageIsNoDoorbell) {
   for (const Bad& bad : {Bad{null, asleep, event, 0}, Bad{rung, unsealed, event, 0}, Bad{unsealed, asleep, event, 0},
                          Bad{rung, asleep, null, 0}, Bad{rung, asleep, pipe_ends[1], 0}, Bad{rung, asleep, event, 64},
                          Bad{event, asleep, rung, 0}, Bad{-1, -1, -1, 0}}) {
-    auto tied = PeerDoorbell::Tie({bad.rung, bad.asleep, bad.event}, bad.bit);
-    EXPECT_FALSE(tied.ok());
-    EXPECT_EQ(tied.status().code(), Code::kCorrupt);
+    auto opened = PeerDoorbell::Open({bad.rung, bad.asleep, bad.event}, bad.bit);
+    EXPECT_FALSE(opened.ok());
+    EXPECT_EQ(opened.status().code(), Code::kCorrupt);
   }
   int flags = fcntl(blocking, F_GETFL);
   ASSERT_EQ(fcntl(blocking, F_SETFL, flags & ~O_NONBLOCK), 0);
-  EXPECT_FALSE(PeerDoorbell::Tie({rung, asleep, blocking}, 0).ok());
+  EXPECT_FALSE(PeerDoorbell::Open({rung, asleep, blocking}, 0).ok());
   ASSERT_EQ(fcntl(blocking, F_SETFL, flags), 0);
   for (int fd : {null, unsealed, blocking, pipe_ends[0], pipe_ends[1]}) close(fd);
 }
 
 // All to one doorbell of one process, from things at one home: one mapping, one descriptor.
-TEST_F(DoorbellTest, RopesToOneDoorbellShareIt) {
+TEST_F(DoorbellTest, PeersShareOneMapping) {
   Visitor* visitor = Hang();
   Visitor* other = Hang();
   AskHome(*reactor_, [&] {
-    auto tie = [&](int pid, uint32_t bit) { return std::move(bell_->Tie(pid, bell_->files(), bit)).value(); };
+    auto open = [&](int pid, uint32_t bit) { return std::move(bell_->OpenPeer(pid, bell_->files(), bit)).value(); };
     int lowest = dup(0);
     close(lowest);
-    std::unique_ptr<PeerDoorbell> first = tie(7, visitor->bit);
+    std::unique_ptr<PeerDoorbell> first = open(7, visitor->bit);
     EXPECT_EQ(fcntl(lowest, F_GETFD), FD_CLOEXEC);
     int next = dup(0);
     close(next);
-    std::unique_ptr<PeerDoorbell> second = tie(7, other->bit);
+    std::unique_ptr<PeerDoorbell> second = open(7, other->bit);
     EXPECT_EQ(fcntl(next, F_GETFD), -1);
-    std::unique_ptr<PeerDoorbell> of_another = tie(8, other->bit), of_who_knows = tie(0, other->bit);
+    std::unique_ptr<PeerDoorbell> of_another = open(8, other->bit), of_unknown = open(0, other->bit);
     EXPECT_EQ(fcntl(next, F_GETFD), FD_CLOEXEC);
     first.reset();
     second->Ring();
@@ -295,8 +297,8 @@ TEST_F(DoorbellParking, WhatIsRungSoftlyInOneTurnWakesOnce) {
   });
   std::unique_ptr<PeerDoorbell> one, other;
   AskHome(*reactor_, [&] {
-    one = std::move(bell_->Tie(7, its->files(), 1)).value();
-    other = std::move(bell_->Tie(7, its->files(), 2)).value();
+    one = std::move(bell_->OpenPeer(7, its->files(), 1)).value();
+    other = std::move(bell_->OpenPeer(7, its->files(), 2)).value();
     return true;
   });
   const auto wakes = [&] {
@@ -333,7 +335,7 @@ TEST_F(DoorbellParking, WhatIsRungSoftlyInOneTurnWakesOnce) {
 // must not get lost with the thread, which can't enter the loop.
 TEST_F(DoorbellParking, ACallerThatTakesTheLoopIsNotified) {
   Visitor* visitor = Hang();
-  std::unique_ptr<PeerDoorbell> rope = Tie(visitor->bit);
+  std::unique_ptr<PeerDoorbell> peer = OpenPeer(visitor->bit);
   std::atomic<Waiter*> waiter{nullptr};
   SetOnRung(visitor, [&] {
     if (Waiter* now = waiter.exchange(nullptr)) now->Signal();
@@ -344,14 +346,14 @@ TEST_F(DoorbellParking, ACallerThatTakesTheLoopIsNotified) {
     Eventually([] { return false; }, 55 * kMillisecondNs);
     Waiter rung;
     int64_t ring_ns = Clock::Real()->NowNs() + static_cast<int64_t>(random.Below(40 * kMicrosecondNs));
-    std::thread peer([&] {
+    std::thread thread([&] {
       while (Clock::Real()->NowNs() < ring_ns) {
       }
       waiter.store(&rung);
-      rope->Ring();
+      peer->Ring();
     });
     reactor_->Wait(&rung, Clock::Real()->NowNs() + 5 * kSecondNs);
-    peer.join();
+    thread.join();
     ASSERT_LT(Clock::Real()->NowNs() - ring_ns, 2 * kSecondNs) << "in round " << i;
   }
 }
@@ -362,20 +364,20 @@ TEST(DoorbellSpin, ASpinningReactorIsNotWoken) {
   options.busy_poll = true;
   std::unique_ptr<Reactor> reactor = std::move(Reactor::Start(options)).value();
   Visitor visitor;
-  std::unique_ptr<PeerDoorbell> rope;
+  std::unique_ptr<PeerDoorbell> peer;
   Doorbell* bell = nullptr;
   AskHome(*reactor, [&] {
     bell = reactor->OpenDoorbell().value();
     visitor.bit = bell->Hang(&visitor);
-    rope = std::move(PeerDoorbell::Tie(bell->files(), visitor.bit)).value();
+    peer = std::move(PeerDoorbell::Open(bell->files(), visitor.bit)).value();
     return true;
   });
   for (int i = 0; i < 100; ++i) {
     int before = visitor.visits;
-    rope->Ring();
+    peer->Ring();
     ASSERT_TRUE(Eventually([&] { return visitor.visits > before; }));
   }
-  EXPECT_EQ(rope->wakes(), 0u);
+  EXPECT_EQ(peer->wakes(), 0u);
   AskHome(*reactor, [&] {
     bell->Unhang(visitor.bit, &visitor);
     return true;

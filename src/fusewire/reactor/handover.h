@@ -43,7 +43,7 @@ class Handover {
   bool TryEnter();
   enum class Leaving { kTurned, kHandedIn };
   // At home. Before the token is free, all mail is delivered and all output is sent, or the thread will be woken to do
-  // it; and the thread will hear of input and of the next timer. A caller that only handed something in turns for
+  // it; and the thread will notice input and the next timer. A caller that only handed something in turns for
   // no other, unless there is no thread to do it.
   void Leave(Leaving how = Leaving::kTurned);
   // The thread has ended: the sender of mail delivers it, so that no Done is lost. Inside already, it finds the mail
@@ -68,7 +68,7 @@ class Handover {
   // Parked at that place: returns the events that have come, and whether they are a reason to come home.
   bool AwaitWork(ThreadPlace place, PolledEvents* polled);
   void ThreadRuns() { place_.store(ThreadPlace::kRunning, std::memory_order_seq_cst); }
-  // At home. Nobody looks after the loop from now on, but senders.
+  // At home. From now on only senders look after the loop.
   void ThreadEnds();
   void ForgetThread() { place_.store(ThreadPlace::kNone); }
 

@@ -5,16 +5,14 @@
 
 #include <algorithm>
 #include <climits>
-#include <utility>
 
-#include "fusewire/base/check.h"
 #include "fusewire/reactor/poller.h"
 #include "fusewire/reactor/process_limits.h"
 
 namespace fusewire::reactor {
 namespace {
 
-// How often a loop that is busy with mail or with one descriptor asks epoll for the others: once in so many looks.
+// How often a loop that is busy with mail or with one descriptor asks epoll for the others: once in this many looks.
 constexpr int kLooksPerPoll = 64;
 // A look costs less than asking for the time.
 constexpr int kLooksPerClock = 4;
@@ -149,7 +147,7 @@ void Loop::CountPark() {
   if (home_.now_ns - idle_since_ns_ >= kIdleNs) SetIdle();
 }
 
-// The kernel interrupts a thread whose ring has news, before epoll knows of them: then the hot one is asked.
+// The kernel interrupts a thread whose ring has news, before epoll reports them: then the hot one is asked.
 void Loop::AfterPark(const PolledEvents& polled) {
   if (polled.count != 0) LearnFromPark();
   if (polled.count > 0) home_.poller.Deliver(polled);

@@ -27,7 +27,7 @@ void LoopRequests::Wake() {
   if (!sleeping_.exchange(false, std::memory_order_seq_cst)) return;
   wakes_.fetch_add(1, std::memory_order_relaxed);
   if (wake_fd_ >= 0) WriteEvent(wake_fd_);
-  if (guarded()) WriteEvent(kick_fd_);  // it does not hear of the other
+  if (guarded()) WriteEvent(kick_fd_);  // it does not watch the other
 }
 
 void LoopRequests::EndWaitingForLoop() {

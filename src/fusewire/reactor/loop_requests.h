@@ -22,7 +22,7 @@ class LoopRequests {
   // ---- that it wakes ----
   // Wakes a loop that sleeps, or else does nothing. The sender leaves its mail first, and then calls this.
   void Wake();
-  // By the thread at home, before it looks whether anything is left to do, and when it stays.
+  // By the thread at home, before it checks for remaining work, and when it stays.
   void SetSleeping(bool sleeping) { sleeping_.store(sleeping, std::memory_order_seq_cst); }
   // The reactor's thread is at the outer epoll, or on its way there, and looks by the clock: Wake kicks it too.
   void SetGuarded(bool guarded) { guarded_.store(guarded, std::memory_order_seq_cst); }

@@ -99,7 +99,7 @@ void LoopThread::ComeHome(ThreadPlace place) {
       break;
     }
     if (place == ThreadPlace::kAtInner) loop_.PassOn(polled);
-    // A caller runs the loop. It hears of input and time itself, and arms the outer epoll when it leaves, unless
+    // A caller runs the loop. It waits for input and timers itself, and arms the outer epoll when it leaves, unless
     // callers come back so soon that we had better look by the clock.
     place = ThreadPlace::kAtOuter;
     handover_.ThreadParks(place, !home.options.busy_poll, home.clock->NowNs(), kForeverNs);

@@ -91,7 +91,7 @@ TEST(Pool, ASharedPoolLeavesTheReactorsToTheirOwner) {
   EXPECT_TRUE(ran);
 }
 
-// Where a reactor's thread runs is asked from its own mail, which nobody else delivers here.
+// A mail asks where its reactor's thread runs; only that thread delivers it here.
 TEST(Pool, PinsEachReactorToAProcessorOfItsOwn) {
   int count = std::min(2, static_cast<int>(AllowedCpus().size()));
   PoolOptions options;

@@ -34,9 +34,9 @@ std::vector<int> AllowedCpus();
 // How many processors' worth of time we get: the affinity mask's size, or the quota of a control group, rounded up, if
 // that is less. At least 1.
 int UsableCpuCount();
-// All that the machine has, whatever this process may use of it: the same number in every process of the machine.
+// All of the machine's, also those that this process may not use: the same number in every process of the machine.
 int MachineCpuCount();
-// Of a list as the kernel writes it: "0-3,8". 0 for what is none.
+// Counts the processors in a list of the kernel's: "0-3,8". 0 if it is malformed.
 int CountCpus(const std::string& list);
 // Between two looks at memory that another thread writes.
 inline void Pause() {

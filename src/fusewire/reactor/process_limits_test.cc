@@ -92,7 +92,7 @@ TEST_F(ControlGroup, BothVersionsAtOnce) {
   EXPECT_DOUBLE_EQ(cpus(), 2);
 }
 
-TEST_F(ControlGroup, WhatCannotBeReadIsNoLimit) {
+TEST_F(ControlGroup, AnUnreadableFileSetsNoLimit) {
   for (const char* text : {"", "max\n", "max 100000\n", "what is this", "100000 0", "100000", "-100000 -100000"}) {
     Write("cpu.max", text);
     EXPECT_EQ(cpus(), 0) << text;

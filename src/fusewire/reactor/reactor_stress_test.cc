@@ -94,7 +94,7 @@ class Caller final : private DoorbellHandler {
     AskHome(reactor_, [this] {
       Doorbell* doorbell = reactor_.OpenDoorbell().value();
       bit_ = doorbell->Hang(this);
-      rope_ = std::move(PeerDoorbell::Tie(doorbell->files(), bit_)).value();
+      doorbell_ = std::move(PeerDoorbell::Open(doorbell->files(), bit_)).value();
       return reactor_.Watch(bell_.fd(), EPOLLIN, &bell_).ok();
     });
   }
@@ -106,7 +106,7 @@ class Caller final : private DoorbellHandler {
     });
   }
 
-  // The name of the request that was not answered, or nothing.
+  // The name of the request that was not answered, or an empty string.
   std::string Run(int64_t until_ns) {
     while (Clock::Real()->NowNs() < until_ns) {
       Waiter waiter;
@@ -162,7 +162,7 @@ class Caller final : private DoorbellHandler {
   // As a peer in another process: a word in memory that both see, then the doorbell.
   void RingDoorbell() {
     word_.store(1, std::memory_order_release);
-    rope_->Ring();
+    doorbell_->Ring();
   }
   void OnRung() override {
     if (word_.exchange(0, std::memory_order_acquire) == 1) Answer();
@@ -189,7 +189,7 @@ class Caller final : private DoorbellHandler {
   Bell bell_;
   std::atomic<int> word_{0};
   uint32_t bit_ = 0;
-  std::unique_ptr<PeerDoorbell> rope_;
+  std::unique_ptr<PeerDoorbell> doorbell_;
   bool drives_ = false;
   Waiter* waiter_ = nullptr;
   std::binary_semaphore answered_{0};

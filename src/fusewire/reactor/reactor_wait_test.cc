@@ -207,8 +207,7 @@ TEST(ReactorWait, MailForAnIdleLoopIsServedAtOnce) {
   }
 }
 
-// Callers who come back at once: the thread looks by the clock. Whatever comes once they stay away is served all the
-// same.
+// Callers that come back at once: the thread looks by the clock. What comes once they stay away is still served.
 TEST(ReactorWait, WhatComesAfterManyQuickCallsIsServedSoon) {
   std::unique_ptr<Reactor> reactor = StartParked();
   Bell bell([] {});

@@ -2,8 +2,6 @@
 #include "fusewire/rpc/call.h"
 
 #include "fusewire/base/check.h"
-#include "fusewire/reactor/reactor.h"
-#include "fusewire/rpc/client_core.h"
 #include "fusewire/wire/wire.h"
 
 namespace fusewire::rpc {
@@ -48,21 +46,7 @@ Status CheckLanding(const pipe::Landing& landing, uint64_t body_bytes) {
       .Next("land Into memory of exactly that size, or Discard");
 }
 
-Call::Call(uint16_t method_in)
-    : method(method_in), deadline_([this] { client_.load(std::memory_order_relaxed)->OnDeadline(this); }) {}
-
 Call::~Call() { FUSEWIRE_CHECK(state_ == State::kIdle); }
-
-void Call::Deliver() { client_.load(std::memory_order_relaxed)->Begin(this); }
-
-void Call::Cancel() {
-  cancel_wanted_.store(true, std::memory_order_seq_cst);
-  ClientCore* client = client_.load(std::memory_order_seq_cst);
-  if (client == nullptr) return;  // not started; Begin will see the cancel
-  uint64_t id = id_.load(std::memory_order_seq_cst);
-  if (id != 0) client->home().Post([client, id] { client->OnCancelWanted(id); });
-  // Otherwise it has not arrived at home; Begin will see the cancel.
-}
 
 Result<pipe::Landing> Call::Land(ConstBytes, const SegmentSizes& sizes) {
   FUSEWIRE_TRY(AllocateSegments(sizes, &reply_body, &parts_));

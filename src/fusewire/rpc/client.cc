@@ -104,6 +104,22 @@ PeerSnapshot Client::Snapshot() {
   return snapshot;
 }
 
+// ---- what a Call asks of its client ----
+
+Call::Call(uint16_t method_in)
+    : method(method_in), deadline_([this] { client_.load(std::memory_order_relaxed)->OnDeadline(this); }) {}
+
+void Call::Deliver() { client_.load(std::memory_order_relaxed)->Begin(this); }
+
+void Call::Cancel() {
+  cancel_wanted_.store(true, std::memory_order_seq_cst);
+  ClientCore* client = client_.load(std::memory_order_seq_cst);
+  if (client == nullptr) return;  // not started; Begin will see the cancel
+  uint64_t id = id_.load(std::memory_order_seq_cst);
+  if (id != 0) client->home().Post([client, id] { client->OnCancelWanted(id); });
+  // Otherwise it has not arrived at home; Begin will see the cancel.
+}
+
 // ---- the part at home: the life of a call ----
 
 ClientCore::ClientCore(task::Task& task, reactor::Reactor& home, const transport::Address& address,

@@ -94,7 +94,7 @@ TEST_F(LyingServers, AnAnswerToACallThatWasNeverMadeIsCorrupt) {
   }
 }
 
-TEST_F(LyingServers, AMessageThatIsNoAnswerIsCorrupt) {
+TEST_F(LyingServers, AMalformedAnswerIsCorrupt) {
   for (auto kind : {wire::FrameKind::kCall, wire::FrameKind::kMessage}) {
     ProbeCall one(kEcho), other(kEcho);
     Start({&one, &other});
@@ -185,7 +185,7 @@ TEST_F(LyingClients, ASlotOverTheLimitIsCorrupt) {
   ExpectCutOff(&liar, "call slot 65536 is over calls_in_flight_max 65536");
 }
 
-TEST_F(LyingClients, AMessageThatIsNoCallIsCorrupt) {
+TEST_F(LyingClients, AMalformedCallIsCorrupt) {
   LyingClient liar(&world_);
   liar.Say(MakeMessage(wire::FrameKind::kReply, Id(0, 1)));
   ExpectCutOff(&liar, "a server was sent a reply");

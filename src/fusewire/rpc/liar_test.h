@@ -39,15 +39,16 @@ class LyingServer {
   explicit LyingServer(RpcWorld* world) : world_(world) {
     task_ = task::Task::Make(pipe::Options(), reactor::Pool::Around(world->server_home),
                              world->world.MakeTransport("server"));
-    Status served = task_->acceptor().Serve(
-        kRpcService, task_->context(), {world->server_home},
-        [this](pipe::Pipe& came) { return std::unique_ptr<pipe::Receiver>(std::make_unique<Ear>(this, &came)); });
+    Status served =
+        task_->acceptor().Serve(kRpcService, task_->context(), {world->server_home}, [this](pipe::Pipe& came) {
+          return std::unique_ptr<pipe::Receiver>(std::make_unique<LyingReceiver>(this, &came));
+        });
     EXPECT_TRUE(served.ok());
     EXPECT_TRUE(task_->Listen({"", 5555}).ok());
   }
   ~LyingServer() { task_->acceptor().Withdraw(kRpcService); }
 
-  // Says it now, if the client is connected.
+  // Sends it now, if the client is connected.
   void Say(pipe::Message message) {
     AtHome(world_->server_home, [this, &message] {
       ASSERT_NE(pipe, nullptr);
@@ -59,8 +60,10 @@ class LyingServer {
   pipe::Pipe* pipe = nullptr;
 
  private:
-  struct Ear final : pipe::Receiver {
-    Ear(LyingServer* liar_in, pipe::Pipe* pipe_in) : liar(liar_in), own_pipe(pipe_in) { liar->pipe = own_pipe; }
+  struct LyingReceiver final : pipe::Receiver {
+    LyingReceiver(LyingServer* liar_in, pipe::Pipe* pipe_in) : liar(liar_in), own_pipe(pipe_in) {
+      liar->pipe = own_pipe;
+    }
     pipe::FrameHandler* OnOpen(const pipe::PeerInfo&) override { return this; }
     Result<pipe::Landing> OnHeader(const wire::FrameHeader&, ConstBytes) override { return pipe::Landing::Discard(); }
     Status OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes) override {

@@ -92,9 +92,8 @@ std::string MethodIndex::NameOf(uint16_t number) {
   return method == nullptr ? std::string() : method->name;
 }
 
-PeerCalls::PeerCalls(pipe::Pipe& pipe, MethodIndex& methods, ServerHome& home, const ServerOptions& options,
-                     const std::atomic<bool>& closing)
-    : pipe_(pipe), methods_(methods), home_(home), options_(options), closing_(closing) {
+PeerCalls::PeerCalls(pipe::Pipe& pipe, MethodIndex& methods, ServerHome& home, const std::atomic<bool>& closing)
+    : pipe_(pipe), methods_(methods), home_(home), closing_(closing) {
   home_.peers.PushBack(this);
 }
 
@@ -127,9 +126,9 @@ void PeerCalls::LeaveAll() {
 // A generation is used once: an honest caller never sends a repeated or older one.
 Status PeerCalls::TakeSlot(const wire::FrameHeader& header) {
   wire::CallId id = wire::UnpackCallId(header.call);
-  if (id.slot >= options_.calls_in_flight_max) {
+  if (id.slot >= home_.calls_in_flight_max) {
     return Status::Corrupt("call slot " + std::to_string(id.slot) + " is over calls_in_flight_max " +
-                           std::to_string(options_.calls_in_flight_max));
+                           std::to_string(home_.calls_in_flight_max));
   }
   if (id.slot >= slots_.size()) slots_.resize(id.slot + size_t{1});
   // Generations could wrap in three steps, and a landing call is found by its id.
@@ -188,9 +187,9 @@ Result<pipe::Landing> PeerCalls::OnHeader(const wire::FrameHeader& header, Const
                         .Next("run the same version in both tasks");
   } else if (closing_.load(std::memory_order_relaxed)) {
     call->refusal = Status::Unavailable("the server is shutting down").Next("try again, or another server");
-  } else if (in_flight_ > options_.calls_in_flight_max) {
+  } else if (in_flight_ > home_.calls_in_flight_max) {
     // An honest caller has no more slots than that, but handlers may still have abandoned calls.
-    call->refusal = Status::Overloaded("more than " + std::to_string(options_.calls_in_flight_max) +
+    call->refusal = Status::Overloaded("more than " + std::to_string(home_.calls_in_flight_max) +
                                        " calls of this caller are unanswered, also of those that it gave up")
                         .Next("wait for answers before you ask more");
   } else if (header.segments > 0) {

@@ -16,7 +16,7 @@
 #include "fusewire/pipe/pipe.h"
 #include "fusewire/reactor/completion.h"
 #include "fusewire/reactor/reactor.h"
-#include "fusewire/rpc/server.h"
+#include "fusewire/rpc/method.h"
 #include "fusewire/rpc/stats.h"
 #include "fusewire/wire/wire.h"
 
@@ -68,6 +68,7 @@ struct ServerHome {
   reactor::Reactor* reactor = nullptr;
   // The part of a caller's queue that is reserved for errors about replies that can't be sent.
   size_t words_bytes_max = 0;
+  uint32_t calls_in_flight_max = 0;  // of each peer
   uint64_t answers_bytes_max = 0;
   MethodTable methods;
   MethodStats unknown;                // calls of unknown methods
@@ -91,8 +92,7 @@ class MethodIndex {
 
 class PeerCalls final : public pipe::Receiver, public ListNode {
  public:
-  PeerCalls(pipe::Pipe& pipe, MethodIndex& methods, ServerHome& home, const ServerOptions& options,
-            const std::atomic<bool>& closing);
+  PeerCalls(pipe::Pipe& pipe, MethodIndex& methods, ServerHome& home, const std::atomic<bool>& closing);
   ~PeerCalls() override;
 
   // pipe::Receiver
@@ -130,7 +130,6 @@ class PeerCalls final : public pipe::Receiver, public ListNode {
   pipe::Pipe& pipe_;
   MethodIndex& methods_;
   ServerHome& home_;
-  const ServerOptions& options_;
   const std::atomic<bool>& closing_;
   std::vector<Slot> slots_;  // by the caller's slot
   List<ServerCall> calls_;

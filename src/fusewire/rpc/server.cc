@@ -27,6 +27,7 @@ struct Server::Impl {
     for (int i = 0; i < task.pool().size(); ++i) {
       homes.push_back(std::make_unique<ServerHome>());
       homes.back()->reactor = &task.pool().at(i);
+      homes.back()->calls_in_flight_max = options.calls_in_flight_max;
       homes.back()->words_bytes_max = task.context().options().queued_bytes_max / 8;
       homes.back()->answers_bytes_max = options.answers_bytes_max != 0
                                             ? options.answers_bytes_max
@@ -58,7 +59,7 @@ Result<std::unique_ptr<Server>> Server::Open(task::Task& task, std::vector<Metho
   for (auto& home : self->homes) homes.push_back(home->reactor);
   FUSEWIRE_TRY(task.acceptor().Serve(kRpcService, task.context(), std::move(homes), [self](pipe::Pipe& pipe) {
     return std::unique_ptr<pipe::Receiver>(
-        std::make_unique<PeerCalls>(pipe, self->methods, self->HomeOf(pipe.home()), self->options, self->closing));
+        std::make_unique<PeerCalls>(pipe, self->methods, self->HomeOf(pipe.home()), self->closing));
   }));
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }

@@ -29,7 +29,7 @@ TEST(Server, TwoMethodsOfOneNumberAreRefused) {
   EXPECT_THAT(opened.status().cause(), HasSubstr("\"one\" and \"other\""));
 }
 
-TEST(Server, APortThatIsTakenIsSaidSo) {
+TEST(Server, AnOccupiedPortIsReported) {
   RpcWorld world;
   auto second =
       task::Task::Make(pipe::Options(), reactor::Pool::Around(world.server_home), world.world.MakeTransport("server"));

@@ -410,7 +410,7 @@ class Storm {
     }
   }
 
-  // Somebody's call, at whatever moment of its life.
+  // Any call, at any moment of its life.
   void CancelOne(Random* random) {
     StormCall* call = nullptr;
     {

@@ -54,7 +54,7 @@ class Acceptor {
   // outlive its Withdraw.
   Status Serve(uint16_t service, pipe::PipeContext& context, std::vector<reactor::Reactor*> homes,
                NewReceiver new_receiver);
-  // A peer that comes for it from now on is told that it is not available; pipes that are open stay so.
+  // Peers that ask for it from now on are refused; open pipes stay open.
   void StopServing(uint16_t service);
   // Says goodbye to its peers.
   void CloseService(uint16_t service, Status why);
@@ -67,7 +67,7 @@ class Acceptor {
   AcceptorStats Snapshot() const;
 
  private:
-  // A withdrawn service has no listener: its peers are told that it is not offered any more.
+  // A withdrawn service has no listener: peers that ask for it are refused.
   struct Service {
     std::unique_ptr<ServiceListener> service_listener;
     bool serves = false;

@@ -19,15 +19,15 @@ using testing::HasSubstr;
 using wire::FrameKind;
 
 TEST_F(AcceptorTest, GivesEachPeerAReceiver) {
-  Guest *one = Friend("worker:0", 1), *other = Friend("worker:1", 1);
+  Dialler *one = DialAs("worker:0", 1), *other = DialAs("worker:1", 1);
   ASSERT_TRUE(Until([&] { return one->in() && other->in(); }));
   EXPECT_EQ(acceptor_->address().port, 5555);
-  for (Guest* guest : {one, other})
-    guest->task->AtHome(
-        [&] { guest->pipe->Send(pipe::MakeMessage(FrameKind::kCall, 1, guest == one ? "one" : "other")); });
-  ASSERT_TRUE(Until([&] { return ears_.size() == 2 && ears_[0]->messages + ears_[1]->messages == 2; }));
-  EXPECT_EQ(ears_[0]->got[0].head, "one");
-  EXPECT_EQ(ears_[1]->got[0].head, "other");
+  for (Dialler* dialler : {one, other})
+    dialler->task->AtHome(
+        [&] { dialler->pipe->Send(pipe::MakeMessage(FrameKind::kCall, 1, dialler == one ? "one" : "other")); });
+  ASSERT_TRUE(Until([&] { return receivers_.size() == 2 && receivers_[0]->messages + receivers_[1]->messages == 2; }));
+  EXPECT_EQ(receivers_[0]->got[0].head, "one");
+  EXPECT_EQ(receivers_[1]->got[0].head, "other");
   AcceptorStats stats = acceptor_->Snapshot();
   EXPECT_EQ(stats.accepted, 2u);
   EXPECT_EQ(stats.greeted, 2u);
@@ -35,7 +35,7 @@ TEST_F(AcceptorTest, GivesEachPeerAReceiver) {
   EXPECT_EQ(stats.turned_away, 0u);
 }
 
-TEST_F(AcceptorTest, APortThatIsTakenIsSaid) {
+TEST_F(AcceptorTest, AnOccupiedPortIsReported) {
   pipe::PipeContext context{pipe::Options()};
   Acceptor second(context, *pool_, *server_.transport);
   Status listens = second.Listen({"", 5555});
@@ -72,11 +72,11 @@ TEST_F(AcceptorTest, TakesTheFirstPortThatIsFree) {
 // ---- incarnations ----
 
 TEST_F(AcceptorTest, ARestartedTaskClosesThePipesOfItsOldIncarnation) {
-  Guest *old_one = Friend("worker:0", 1), *old_other = Friend("worker:0", 1), *neighbour = Friend("worker:1", 1);
+  Dialler *old_one = DialAs("worker:0", 1), *old_other = DialAs("worker:0", 1), *neighbour = DialAs("worker:1", 1);
   ASSERT_TRUE(Until([&] { return old_one->in() && old_other->in() && neighbour->in(); }));
-  Guest* restarted = Friend("worker:0", 2);
+  Dialler* restarted = DialAs("worker:0", 2);
   ASSERT_TRUE(Until([&] { return restarted->in() && old_one->gone() && old_other->gone(); }));
-  EXPECT_THAT(old_one->ear.why.cause(), HasSubstr("another incarnation of worker:0 has taken its place"));
+  EXPECT_THAT(old_one->receiver.why.cause(), HasSubstr("another incarnation of worker:0 has taken its place"));
   world_.RunFor(kSecondNs);
   EXPECT_TRUE(restarted->in());
   EXPECT_TRUE(neighbour->in());
@@ -86,20 +86,20 @@ TEST_F(AcceptorTest, ARestartedTaskClosesThePipesOfItsOldIncarnation) {
 
 // For instance, it was only stopped, and wakes up after its successor has come.
 TEST_F(AcceptorTest, ASupersededIncarnationIsFencedOff) {
-  ASSERT_TRUE(Until([guest = Friend("worker:0", 1)] { return guest->in(); }));
-  Guest* heir = Friend("worker:0", 2);
+  ASSERT_TRUE(Until([dialler = DialAs("worker:0", 1)] { return dialler->in(); }));
+  Dialler* heir = DialAs("worker:0", 2);
   ASSERT_TRUE(Until([&] { return heir->in(); }));
   for (int i = 0; i < 3; ++i) {
-    Guest* old = Friend("worker:0", 1);
+    Dialler* old = DialAs("worker:0", 1);
     ASSERT_TRUE(Until([&] { return old->gone(); }));
-    EXPECT_THAT(old->ear.why.cause(), HasSubstr("another incarnation"));
+    EXPECT_THAT(old->receiver.why.cause(), HasSubstr("another incarnation"));
   }
   world_.RunFor(kSecondNs);
   EXPECT_TRUE(heir->in());
 }
 
 TEST_F(AcceptorTest, ToolsWithoutANameLiveTogether) {
-  Guest *one = Friend("", 1), *other = Friend("", 2);
+  Dialler *one = DialAs("", 1), *other = DialAs("", 2);
   one->task->AtHome([] {});
   ASSERT_TRUE(Until([&] { return one->in() && other->in(); }));
   world_.RunFor(kSecondNs);
@@ -109,17 +109,17 @@ TEST_F(AcceptorTest, ToolsWithoutANameLiveTogether) {
 
 // ---- floods ----
 
-TEST_F(AcceptorTest, AFloodOfSilentStrangersDoesNotKeepFriendsOut) {
+TEST_F(AcceptorTest, AFloodOfSilentStrangersDoesNotKeepOthersOut) {
   pipe::Options options;
   options.greetings_max = 10;
   Open(options);
   pipe::LogLines log;
   for (int i = 0; i < 200; ++i) {
-    Stranger("bot-" + std::to_string(i % 3));
+    DialRaw("bot-" + std::to_string(i % 3));
     world_.RunFor(200 * kMicrosecondNs);
     if (i % 50 != 49) continue;
-    Guest* guest = Friend("worker:" + std::to_string(i), 1);
-    ASSERT_TRUE(Until([&] { return guest->in(); })) << i;
+    Dialler* dialler = DialAs("worker:" + std::to_string(i), 1);
+    ASSERT_TRUE(Until([&] { return dialler->in(); })) << i;
   }
   AcceptorStats stats = acceptor_->Snapshot();
   EXPECT_EQ(stats.accepted, 204u);
@@ -137,29 +137,29 @@ TEST_F(AcceptorTest, SilentStrangersHoldNoWindow) {
   options.window_budget_bytes = 10 * options.window_bytes;
   Open(options);
   pipe::LogLines log;
-  for (int i = 0; i < 300; ++i) Stranger("bot", i % 2 == 0 ? "" : "FUSEWIRE");
+  for (int i = 0; i < 300; ++i) DialRaw("bot", i % 2 == 0 ? "" : "FUSEWIRE");
   world_.RunFor(10 * kMillisecondNs);
   EXPECT_EQ(acceptor_->Snapshot().turned_away, 0u);
   EXPECT_EQ(context_->windows().used_bytes(), 0u);
-  Guest* guest = Friend("worker:0", 1);
-  ASSERT_TRUE(Until([&] { return guest->in() || guest->gone(); }));
-  EXPECT_TRUE(guest->in());
+  Dialler* dialler = DialAs("worker:0", 1);
+  ASSERT_TRUE(Until([&] { return dialler->in() || dialler->gone(); }));
+  EXPECT_TRUE(dialler->in());
   EXPECT_GT(context_->windows().used_bytes(), 0u);
 }
 
 TEST_F(AcceptorTest, ASlowGreetingIsTurnedAwayInTime) {
   pipe::LogLines log;
-  Guest* loris = Stranger("loris");
+  Dialler* slow = DialRaw("slow");
   int64_t began_ns = world_.clock()->NowNs();
   std::string words = "FUSEWIRE";
-  for (size_t i = 0; !loris->gone() && i < 20; ++i) {
-    loris->Say(words.substr(i % words.size(), 1));
+  for (size_t i = 0; !slow->gone() && i < 20; ++i) {
+    slow->Say(words.substr(i % words.size(), 1));
     world_.RunFor(kSecondNs);
   }
   EXPECT_LE(world_.clock()->NowNs() - began_ns, 7 * kSecondNs);
   ASSERT_EQ(log.lines.size(), 1u);
   EXPECT_THAT(log.lines[0],
-              AllOf(HasSubstr("turned loris:"), HasSubstr("timeout: no greeting"), HasSubstr("the peer's hello")));
+              AllOf(HasSubstr("turned slow:"), HasSubstr("timeout: no greeting"), HasSubstr("the peer's hello")));
 }
 
 TEST_F(AcceptorTest, ConnectionsHaveALimitThatComesBack) {
@@ -168,15 +168,15 @@ TEST_F(AcceptorTest, ConnectionsHaveALimitThatComesBack) {
   Open(options);
   pipe::LogLines log;
   for (uint64_t round = 1; round <= 4; ++round) {
-    std::vector<Guest*> guests;
-    for (int i = 0; i < 9; ++i) guests.push_back(Friend("worker:" + std::to_string(i), round));
+    std::vector<Dialler*> diallers;
+    for (int i = 0; i < 9; ++i) diallers.push_back(DialAs("worker:" + std::to_string(i), round));
     ASSERT_TRUE(Until([&] {
       size_t settled = 0;
-      for (Guest* guest : guests) settled += guest->in() || guest->gone() ? 1 : 0;
-      return settled == guests.size();
+      for (Dialler* dialler : diallers) settled += dialler->in() || dialler->gone() ? 1 : 0;
+      return settled == diallers.size();
     }));
     EXPECT_EQ(acceptor_->Snapshot().open, 5u) << "round " << round;
-    guests_.clear();
+    diallers_.clear();
     ASSERT_TRUE(Until([&] { return acceptor_->Snapshot().open == 0; }));
   }
   EXPECT_THAT(log.lines[0], HasSubstr("connections_max is reached"));
@@ -195,7 +195,7 @@ TEST_F(AcceptorTest, StrangersLeaveOneLineForEachSourceAndInterval) {
   for (int round = 0; round < 3; ++round) {
     for (const char* host : {"scanner", "prober"}) {
       for (const std::string& said : words) {
-        Guest* stranger = Stranger(host, said);
+        Dialler* stranger = DialRaw(host, said);
         world_.RunFor(10 * kMillisecondNs);
         if (said.empty() || said.size() == 3) stranger->task->AtHome([&] { stranger->raw.Close(); });  // a port scan
         ASSERT_TRUE(Until([&] { return stranger->gone(); }));
@@ -210,8 +210,8 @@ TEST_F(AcceptorTest, StrangersLeaveOneLineForEachSourceAndInterval) {
   EXPECT_THAT(log.lines[2], AllOf(HasSubstr("turned scanner:"), HasSubstr("(5 more in between)")));
   EXPECT_EQ(acceptor_->Snapshot().turned_away, 36u);
   EXPECT_EQ(acceptor_->Snapshot().open, 0u);
-  Guest* guest = Friend("worker:0", 1);
-  EXPECT_TRUE(Until([&] { return guest->in(); }));
+  Dialler* dialler = DialAs("worker:0", 1);
+  EXPECT_TRUE(Until([&] { return dialler->in(); }));
 }
 
 TEST_F(AcceptorTest, APeerOfAnotherClusterLeavesALine) {
@@ -219,20 +219,20 @@ TEST_F(AcceptorTest, APeerOfAnotherClusterLeavesALine) {
   pipe::Options options;
   options.cluster = "other";
   Open(options);
-  Guest* guest = Friend("worker:0", 1);
-  ASSERT_TRUE(Until([&] { return guest->gone(); }));
-  EXPECT_THAT(guest->ear.why.ToString(), HasSubstr("the peer turned us away: cluster \"default\" is not ours"));
+  Dialler* dialler = DialAs("worker:0", 1);
+  ASSERT_TRUE(Until([&] { return dialler->gone(); }));
+  EXPECT_THAT(dialler->receiver.why.ToString(), HasSubstr("the peer turned us away: cluster \"default\" is not ours"));
   ASSERT_EQ(log.lines.size(), 1u);
   EXPECT_THAT(log.lines[0], HasSubstr("listener :5555 turned client:"));
 }
 
-// Those who greet and then violate the protocol do not fill the log either.
+// Peers that greet and then violate the protocol do not fill the log either.
 TEST_F(AcceptorTest, PeersThatGreetAndLieLeaveOneLineForEachInterval) {
   pipe::LogLines log;
   pipe::Options options;
   std::string hello = pipe::Handshake(pipe::Role::kDialer, options, pipe::kTestService, options.window_bytes).Begin();
   for (int i = 0; i < 50; ++i) {
-    Guest* liar = Stranger("liar", hello + pipe::Payload(100, 1));
+    Dialler* liar = DialRaw("liar", hello + pipe::Payload(100, 1));
     ASSERT_TRUE(Until([&] { return liar->gone(); }));
   }
   EXPECT_LE(log.lines.size(), 1u);
@@ -241,10 +241,10 @@ TEST_F(AcceptorTest, PeersThatGreetAndLieLeaveOneLineForEachInterval) {
 // ---- the end ----
 
 TEST_F(AcceptorTest, StopListeningKeepsOpenPipes) {
-  Guest* early = Friend("worker:0", 1);
+  Dialler* early = DialAs("worker:0", 1);
   ASSERT_TRUE(Until([&] { return early->in(); }));
   acceptor_->StopListening();
-  Guest* late = Friend("worker:1", 1);
+  Dialler* late = DialAs("worker:1", 1);
   ASSERT_TRUE(Until([&] { return late->gone(); }));
   EXPECT_THAT(late->refused.cause(), HasSubstr("refused"));
   world_.RunFor(30 * kSecondNs);
@@ -252,12 +252,12 @@ TEST_F(AcceptorTest, StopListeningKeepsOpenPipes) {
 }
 
 TEST_F(AcceptorTest, SaysGoodbyeToAll) {
-  Guest *one = Friend("worker:0", 1), *other = Friend("worker:1", 1), *silent = Stranger("silent");
+  Dialler *one = DialAs("worker:0", 1), *other = DialAs("worker:1", 1), *silent = DialRaw("silent");
   ASSERT_TRUE(Until([&] { return one->in() && other->in(); }));
   acceptor_->StopListening();
   acceptor_->CloseService(pipe::kTestService, Status::Unavailable("the server is shutting down"));
   ASSERT_TRUE(Until([&] { return one->gone() && other->gone() && silent->gone(); }));
-  EXPECT_THAT(one->ear.why.cause(), HasSubstr("the server is shutting down"));
+  EXPECT_THAT(one->receiver.why.cause(), HasSubstr("the server is shutting down"));
   EXPECT_EQ(acceptor_->Snapshot().open, 0u);
 }
 
@@ -266,20 +266,21 @@ TEST_F(AcceptorTest, MayGoAtAnyMoment) {
   for (int steps = 0; steps < 60; steps += 3) {
     SCOPED_TRACE(steps);
     Open(pipe::Options());
-    Friend("worker:0", 1);
-    Friend("worker:0", 2);
-    Friend("worker:1", 1);
-    Stranger("scanner", "GET / HTTP/1.1\r\n\r\n");
+    DialAs("worker:0", 1);
+    DialAs("worker:0", 2);
+    DialAs("worker:1", 1);
+    DialRaw("scanner", "GET / HTTP/1.1\r\n\r\n");
     for (int i = 0; i < steps; ++i) world_.Step();
     pipe::Outcomes outcomes;
     server_.AtHome([&] {
-      for (pipe::Ear* ear : ears_) ear->pipe->Send(pipe::MakeMessage(FrameKind::kCall, 1, "x", "y"), outcomes.Next());
+      for (pipe::RecordingReceiver* receiver : receivers_)
+        receiver->pipe->Send(pipe::MakeMessage(FrameKind::kCall, 1, "x", "y"), outcomes.Next());
     });
     acceptor_.reset();
     outcomes.ExpectOnceEach();
     world_.RunFor(10 * kSecondNs);
-    for (const auto& guest : guests_) EXPECT_TRUE(guest->gone());
-    guests_.clear();
+    for (const auto& dialler : diallers_) EXPECT_TRUE(dialler->gone());
+    diallers_.clear();
   }
 }
 
@@ -290,8 +291,8 @@ TEST_F(AcceptorTest, LosesNoPlaceUnderRandomFaults) {
     pipe::LogLines log;
     Open(FewPlaces());
     const auto come = [&](uint32_t i) {
-      if (random.Chance(0.4)) Friend("worker:" + std::to_string(random.Below(4)), random.Between(1, 3));
-      if (random.Chance(0.3)) Stranger("scanner", pipe::Payload(random.Below(40), i));
+      if (random.Chance(0.4)) DialAs("worker:" + std::to_string(random.Below(4)), random.Between(1, 3));
+      if (random.Chance(0.3)) DialRaw("scanner", pipe::Payload(random.Below(40), i));
     };
     ExpectNoLostPlaces(&random, 0.02, come, [](uint64_t) { return pipe::kTestService; });
   }

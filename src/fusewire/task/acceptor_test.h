@@ -23,9 +23,9 @@
 namespace fusewire::task {
 
 // A dialler of the acceptor on a host of the world: a pipe, or a stranger that sends given bytes.
-struct Guest {
+struct Dialler {
   using Dialled = Result<std::unique_ptr<transport::Connection>>;
-  Guest(pipe::Task* task_in, pipe::PipeContext* context, bool is_pipe, uint16_t service = pipe::kTestService)
+  Dialler(pipe::Task* task_in, pipe::PipeContext* context, bool is_pipe, uint16_t service = pipe::kTestService)
       : task(task_in) {
     task->AtHome([this, context, is_pipe, service] {
       dialing = task->transport->Dial(
@@ -34,8 +34,8 @@ struct Guest {
               refused = made.status();
             } else if (is_pipe) {
               pipe = std::make_unique<pipe::Pipe>(*context, *task->home, std::move(made).value(), pipe::Role::kDialer,
-                                                  service, &ear);
-              ear.pipe = pipe.get();
+                                                  service, &receiver);
+              receiver.pipe = pipe.get();
               pipe->Start();
             } else {
               raw.Meet(std::move(made).value());
@@ -43,7 +43,7 @@ struct Guest {
           });
     });
   }
-  ~Guest() {
+  ~Dialler() {
     task->AtHome([this] {
       dialing.reset();
       pipe.reset();
@@ -53,12 +53,12 @@ struct Guest {
   void Say(const std::string& bytes) {
     task->AtHome([&] { raw.Say(bytes); });
   }
-  bool in() const { return ear.opened > 0 && ear.closed == 0; }
-  bool gone() const { return !refused.ok() || ear.closed > 0 || raw.closed > 0; }
+  bool in() const { return receiver.opened > 0 && receiver.closed == 0; }
+  bool gone() const { return !refused.ok() || receiver.closed > 0 || raw.closed > 0; }
 
   pipe::Task* const task;
   std::unique_ptr<transport::Dialing> dialing;
-  pipe::Ear ear;
+  pipe::RecordingReceiver receiver;
   std::unique_ptr<pipe::Pipe> pipe;
   pipe::RawPeer raw;
   Status refused;
@@ -70,30 +70,33 @@ class AcceptorTest : public testing::Test {
     Open(pipe::Options());
   }
   ~AcceptorTest() override {
-    guests_.clear();
+    diallers_.clear();
     acceptor_.reset();
   }
 
   void Open(pipe::Options options) {
     acceptor_.reset();
-    ears_.clear();
+    receivers_.clear();
     pool_ = reactor::Pool::Around(server_.home);
     options.name = "ps:0";
     context_ = std::make_unique<pipe::PipeContext>(options);
     acceptor_ = std::make_unique<Acceptor>(*context_, *pool_, *server_.transport);
     Status served = acceptor_->Serve(pipe::kTestService, *context_, {server_.home},
-                                     [this](pipe::Pipe& pipe) { return NewEar(&ears_, &pipe); });
+                                     [this](pipe::Pipe& pipe) { return NewReceiver(&receivers_, &pipe); });
     ASSERT_TRUE(served.ok()) << served.ToString();
     Status listens = acceptor_->Listen({"", 5555});
     ASSERT_TRUE(listens.ok()) << listens.ToString();
   }
 
-  static std::unique_ptr<pipe::Ear> NewEar(std::vector<pipe::Ear*>* ears, pipe::Pipe* pipe) {
-    auto ear = std::make_unique<pipe::Ear>();
-    ear->pipe = pipe;
-    ears->push_back(ear.get());
-    ear->on_closed = [ears, gone = ear.get()] { ears->erase(std::find(ears->begin(), ears->end(), gone)); };
-    return ear;
+  static std::unique_ptr<pipe::RecordingReceiver> NewReceiver(std::vector<pipe::RecordingReceiver*>* receivers,
+                                                              pipe::Pipe* pipe) {
+    auto receiver = std::make_unique<pipe::RecordingReceiver>();
+    receiver->pipe = pipe;
+    receivers->push_back(receiver.get());
+    receiver->on_closed = [receivers, gone = receiver.get()] {
+      receivers->erase(std::find(receivers->begin(), receivers->end(), gone));
+    };
+    return receiver;
   }
 
   pipe::Task* Host(const std::string& name) {
@@ -102,8 +105,8 @@ class AcceptorTest : public testing::Test {
     return task.get();
   }
   // A task of that name and incarnation; each call is one more pipe of it.
-  Guest* Friend(const std::string& name, uint64_t incarnation, uint16_t service = pipe::kTestService,
-                const std::string& secret = std::string()) {
+  Dialler* DialAs(const std::string& name, uint64_t incarnation, uint16_t service = pipe::kTestService,
+                  const std::string& secret = std::string()) {
     auto& context = tasks_[name + "/" + std::to_string(incarnation)];
     if (context == nullptr) {
       pipe::Options options;
@@ -112,16 +115,16 @@ class AcceptorTest : public testing::Test {
       options.secret = secret;
       context = std::make_unique<pipe::PipeContext>(options);
     }
-    guests_.push_back(std::make_unique<Guest>(Host("client"), context.get(), true, service));
-    return guests_.back().get();
+    diallers_.push_back(std::make_unique<Dialler>(Host("client"), context.get(), true, service));
+    return diallers_.back().get();
   }
-  Guest* Stranger(const std::string& host, const std::string& words = std::string()) {
-    guests_.push_back(std::make_unique<Guest>(Host(host), nullptr, false));
-    if (!words.empty()) guests_.back()->Say(words);
-    return guests_.back().get();
+  Dialler* DialRaw(const std::string& host, const std::string& words = std::string()) {
+    diallers_.push_back(std::make_unique<Dialler>(Host(host), nullptr, false));
+    if (!words.empty()) diallers_.back()->Say(words);
+    return diallers_.back().get();
   }
-  // Calls `come` 200 times, whose guests leave at random, under faults. No place is lost: at the end, as many peers are
-  // accepted as at the beginning, each with service_of(its number).
+  // Calls `come` 200 times, whose diallers leave at random, under faults. No place is lost: at the end, as many peers
+  // are accepted as at the beginning, each with service_of(its number).
   void ExpectNoLostPlaces(Random* random, double corrupt_chance, const std::function<void(uint32_t)>& come,
                           const std::function<uint16_t(uint64_t)>& service_of) {
     transport::LoopbackFaults faults = pipe::Nasty();
@@ -130,21 +133,21 @@ class AcceptorTest : public testing::Test {
     world_.SetFaults(faults);
     for (uint32_t i = 0; i < 200; ++i) {
       come(i);
-      if (!guests_.empty() && random->Chance(0.6))
-        guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(random->Below(guests_.size())));
+      if (!diallers_.empty() && random->Chance(0.6))
+        diallers_.erase(diallers_.begin() + static_cast<std::ptrdiff_t>(random->Below(diallers_.size())));
       world_.RunFor(static_cast<int64_t>(random->Below(5 * kMillisecondNs)));
     }
-    guests_.clear();
+    diallers_.clear();
     world_.SetFaults(transport::LoopbackFaults());
     world_.RunFor(60 * kSecondNs);
     const AcceptorStats stats = acceptor_->Snapshot();
     EXPECT_EQ(stats.open, 0u);
     EXPECT_EQ(stats.accepted, stats.greeted + stats.turned_away);
     for (uint64_t i = 0; i < kPlaces; ++i) {
-      Friend("friend:" + std::to_string(i), 1, service_of(i));
+      DialAs("extra:" + std::to_string(i), 1, service_of(i));
       ASSERT_TRUE(Until([&] { return acceptor_->Snapshot().open == i + 1; }));
     }
-    guests_.clear();
+    diallers_.clear();
     world_.RunFor(10 * kSecondNs);
   }
   static constexpr int kPlaces = 12;
@@ -162,9 +165,9 @@ class AcceptorTest : public testing::Test {
   std::map<std::string, std::unique_ptr<pipe::PipeContext>> tasks_;
   std::unique_ptr<reactor::Pool> pool_;
   std::unique_ptr<pipe::PipeContext> context_;
-  std::vector<pipe::Ear*> ears_;  // of pipes that are open; the acceptor owns them
+  std::vector<pipe::RecordingReceiver*> receivers_;  // of pipes that are open; the acceptor owns them
   std::unique_ptr<Acceptor> acceptor_;
-  std::vector<std::unique_ptr<Guest>> guests_;
+  std::vector<std::unique_ptr<Dialler>> diallers_;
 };
 
 }  // namespace fusewire::task

@@ -45,7 +45,7 @@ TEST(Roster, ASupersededIncarnationDoesNotComeBack) {
   EXPECT_THAT(roster.OnGreeted("worker:0", 8, kFirst, 0), IsEmpty());
 }
 
-// The older one had stood still and came here only after the younger: who is who, nobody can tell.
+// The older one had been stopped and came here only after the younger: which is which can't be told.
 TEST(Roster, ATaskSupersededByMistakeComesBackOnceTheOtherIsAway) {
   Roster roster(10, kAwayNs);
   roster.OnGreeted("worker:0", 8, kFirst, 0);

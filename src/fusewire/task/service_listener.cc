@@ -139,7 +139,7 @@ void ServiceListener::Accept(Place& place, transport::Incoming& incoming, const 
   }
 }
 
-// The one that has been silent for longest goes: a flood of strangers does not keep friends out.
+// The longest silent one is dropped: a flood of unknown clients does not keep peers out.
 void ServiceListener::MakeRoom(Place& place) {
   for (auto& [number, accepted] : place.pipes) {
     if (accepted->stage != Accepted::Stage::kGreeting) continue;

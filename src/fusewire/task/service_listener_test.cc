@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// One listener, two services: who comes for the other one is handed over to it.
+// One listener, two services: a peer of the other one is handed over to it.
 #include "fusewire/task/service_listener.h"
 
 #include <gmock/gmock.h>
@@ -25,43 +25,44 @@ class ServiceListenerTest : public AcceptorTest {
  protected:
   ServiceListenerTest() { Serve(pipe::Options()); }
   ~ServiceListenerTest() override {
-    guests_.clear();
+    diallers_.clear();
     acceptor_.reset();
   }
   void Serve(pipe::Options options) {
     options.name = "/job:ps";
-    other_ears_.clear();
+    other_receivers_.clear();
     other_shared_ = std::make_unique<pipe::PipeContext>(options);
     Status served = acceptor_->Serve(kOther, *other_shared_, {server_.home},
-                                     [this](pipe::Pipe& pipe) { return NewEar(&other_ears_, &pipe); });
+                                     [this](pipe::Pipe& pipe) { return NewReceiver(&other_receivers_, &pipe); });
     ASSERT_TRUE(served.ok()) << served.ToString();
   }
-  bool In(Guest* guest) {
-    return Until([guest] { return guest->in() || guest->gone(); }) && guest->in();
+  bool In(Dialler* dialler) {
+    return Until([dialler] { return dialler->in() || dialler->gone(); }) && dialler->in();
   }
-  bool Gone(Guest* guest) {
-    return Until([guest] { return guest->gone(); });
+  bool Gone(Dialler* dialler) {
+    return Until([dialler] { return dialler->gone(); });
   }
 
   std::unique_ptr<pipe::PipeContext> other_shared_;
-  std::vector<pipe::Ear*> other_ears_;
+  std::vector<pipe::RecordingReceiver*> other_receivers_;
 };
 
 TEST_F(ServiceListenerTest, EachServiceGetsItsOwnPeers) {
-  Guest *one = Friend("worker:0", 1), *other = Friend("/job:worker", 1, kOther);
+  Dialler *one = DialAs("worker:0", 1), *other = DialAs("/job:worker", 1, kOther);
   ASSERT_TRUE(In(one) && In(other));
-  EXPECT_EQ(one->ear.peer.name, "ps:0");
-  EXPECT_EQ(other->ear.peer.name, "/job:ps");
-  for (Guest* guest : {one, other})
-    guest->task->AtHome(
-        [&] { guest->pipe->Send(pipe::MakeMessage(FrameKind::kCall, 1, guest == one ? "one" : "other")); });
+  EXPECT_EQ(one->receiver.peer.name, "ps:0");
+  EXPECT_EQ(other->receiver.peer.name, "/job:ps");
+  for (Dialler* dialler : {one, other})
+    dialler->task->AtHome(
+        [&] { dialler->pipe->Send(pipe::MakeMessage(FrameKind::kCall, 1, dialler == one ? "one" : "other")); });
   ASSERT_TRUE(Until([&] {
-    return ears_.size() == 1 && ears_[0]->messages == 1 && other_ears_.size() == 1 && other_ears_[0]->messages == 1;
+    return receivers_.size() == 1 && receivers_[0]->messages == 1 && other_receivers_.size() == 1 &&
+           other_receivers_[0]->messages == 1;
   }));
-  EXPECT_EQ(ears_[0]->got[0].head, "one");
-  EXPECT_EQ(other_ears_[0]->got[0].head, "other");
-  server_.AtHome([&] { other_ears_[0]->pipe->Send(pipe::MakeMessage(FrameKind::kMessage, 2, "back")); });
-  ASSERT_TRUE(Until([&] { return other->ear.messages == 1; }));
+  EXPECT_EQ(receivers_[0]->got[0].head, "one");
+  EXPECT_EQ(other_receivers_[0]->got[0].head, "other");
+  server_.AtHome([&] { other_receivers_[0]->pipe->Send(pipe::MakeMessage(FrameKind::kMessage, 2, "back")); });
+  ASSERT_TRUE(Until([&] { return other->receiver.messages == 1; }));
   const AcceptorStats stats = acceptor_->Snapshot();
   EXPECT_EQ(stats.accepted, 2u);
   EXPECT_EQ(stats.greeted, 2u);
@@ -71,17 +72,17 @@ TEST_F(ServiceListenerTest, EachServiceGetsItsOwnPeers) {
 
 TEST_F(ServiceListenerTest, AnUnknownServiceIsRefusedWithAReason) {
   pipe::LogLines log;
-  Guest* lost = Friend("worker:0", 1, 7);
+  Dialler* lost = DialAs("worker:0", 1, 7);
   ASSERT_TRUE(Gone(lost));
-  EXPECT_EQ(lost->ear.why.code(), Code::kRefused);
-  EXPECT_THAT(lost->ear.why.cause(), HasSubstr("service 7 is not offered here"));
+  EXPECT_EQ(lost->receiver.why.code(), Code::kRefused);
+  EXPECT_THAT(lost->receiver.why.cause(), HasSubstr("service 7 is not offered here"));
   ASSERT_EQ(log.lines.size(), 1u);
   EXPECT_THAT(log.lines[0], AllOf(HasSubstr("turned"), HasSubstr("service 7 is not offered here")));
   acceptor_->StopServing(kOther);
-  Guest* late = Friend("worker:1", 1, kOther);
+  Dialler* late = DialAs("worker:1", 1, kOther);
   ASSERT_TRUE(Gone(late));
-  EXPECT_EQ(late->ear.why.code(), Code::kUnavailable) << "it may come back";
-  EXPECT_THAT(late->ear.why.cause(), HasSubstr("service 2 (endpoints) is not offered any more"));
+  EXPECT_EQ(late->receiver.why.code(), Code::kUnavailable) << "it may come back";
+  EXPECT_THAT(late->receiver.why.cause(), HasSubstr("service 2 (endpoints) is not offered any more"));
 }
 
 TEST_F(ServiceListenerTest, AServiceIsServedOnce) {
@@ -96,29 +97,29 @@ TEST_F(ServiceListenerTest, AServiceIsServedOnce) {
 // The number of the service that reads hellos for all.
 TEST_F(ServiceListenerTest, AnEmptyServiceNameIsRefused) {
   pipe::LogLines log;
-  Guest* lost = Friend("worker:0", 1, pipe::kNoService);
+  Dialler* lost = DialAs("worker:0", 1, pipe::kNoService);
   ASSERT_TRUE(Gone(lost));
-  EXPECT_EQ(lost->ear.opened, 0);
-  EXPECT_EQ(lost->ear.why.code(), Code::kRefused);
-  EXPECT_THAT(lost->ear.why.cause(), HasSubstr("service 0 is not offered here"));
+  EXPECT_EQ(lost->receiver.opened, 0);
+  EXPECT_EQ(lost->receiver.why.code(), Code::kRefused);
+  EXPECT_THAT(lost->receiver.why.cause(), HasSubstr("service 0 is not offered here"));
 }
 
 TEST_F(ServiceListenerTest, TheFirstServiceMayGoAndTheOtherStays) {
-  Guest *one = Friend("worker:0", 1), *other = Friend("/job:worker", 1, kOther);
+  Dialler *one = DialAs("worker:0", 1), *other = DialAs("/job:worker", 1, kOther);
   ASSERT_TRUE(In(one) && In(other));
   EXPECT_EQ(acceptor_->services(), 2u);
   acceptor_->CloseService(pipe::kTestService, Status::Unavailable("the server is shutting down"));
   ASSERT_TRUE(Gone(one));
-  EXPECT_THAT(one->ear.why.cause(), HasSubstr("the server is shutting down"));
+  EXPECT_THAT(one->receiver.why.cause(), HasSubstr("the server is shutting down"));
   acceptor_->Withdraw(pipe::kTestService);
   EXPECT_EQ(acceptor_->services(), 1u);
   EXPECT_TRUE(other->in());
-  EXPECT_TRUE(In(Friend("/job:worker/1", 1, kOther)));
+  EXPECT_TRUE(In(DialAs("/job:worker/1", 1, kOther)));
   pipe::LogLines log;
-  Guest* late = Friend("worker:1", 1);
+  Dialler* late = DialAs("worker:1", 1);
   ASSERT_TRUE(Gone(late));
-  EXPECT_EQ(late->ear.why.code(), Code::kUnavailable);
-  EXPECT_THAT(late->ear.why.cause(), HasSubstr("is not offered any more"));
+  EXPECT_EQ(late->receiver.why.code(), Code::kUnavailable);
+  EXPECT_THAT(late->receiver.why.cause(), HasSubstr("is not offered any more"));
 }
 
 // If its service ends at any moment of a greeting, the peer's connection is closed, and the next peer is accepted.
@@ -130,13 +131,13 @@ TEST_F(ServiceListenerTest, AServiceClosesWhileAPeerGreets) {
     pipe::LogLines log;
     acceptor_->Withdraw(kOther);
     Serve(options);
-    Guest* guest = Friend("one", 1, kOther, "open sesame open");
+    Dialler* dialler = DialAs("one", 1, kOther, "open sesame open");
     for (int i = 0; i < steps; ++i) world_.Step();
     acceptor_->StopServing(kOther);
     acceptor_->CloseService(kOther, Status::Unavailable("the endpoint was closed"));
-    ASSERT_TRUE(Gone(guest));
-    EXPECT_EQ(guest->ear.why.code(), Code::kUnavailable) << guest->ear.why.ToString();
-    guests_.clear();
+    ASSERT_TRUE(Gone(dialler));
+    EXPECT_EQ(dialler->receiver.why.code(), Code::kUnavailable) << dialler->receiver.why.ToString();
+    diallers_.clear();
     ASSERT_TRUE(Until([&] { return acceptor_->Snapshot().open == 0; }));
   }
 }
@@ -147,14 +148,15 @@ TEST_F(ServiceListenerTest, ASecretGuardsTheOtherServiceToo) {
   acceptor_->Withdraw(kOther);
   Serve(options);
   pipe::LogLines log;
-  Guest *knows = Friend("one", 1, kOther, "open sesame open"), *guesses = Friend("two", 1, kOther, "open barley, open"),
-        *has_none = Friend("three", 1, kOther), *elsewhere = Friend("four", 1);
+  Dialler *knows = DialAs("one", 1, kOther, "open sesame open"),
+          *guesses = DialAs("two", 1, kOther, "open barley, open"), *has_none = DialAs("three", 1, kOther),
+          *elsewhere = DialAs("four", 1);
   EXPECT_TRUE(In(knows));
   EXPECT_TRUE(In(elsewhere));
   ASSERT_TRUE(Gone(guesses) && Gone(has_none));
-  EXPECT_EQ(has_none->ear.why.code(), Code::kRefused);
-  EXPECT_THAT(has_none->ear.why.cause(), HasSubstr("secret"));
-  EXPECT_EQ(other_ears_.size(), 1u);
+  EXPECT_EQ(has_none->receiver.why.code(), Code::kRefused);
+  EXPECT_THAT(has_none->receiver.why.cause(), HasSubstr("secret"));
+  EXPECT_EQ(other_receivers_.size(), 1u);
 }
 
 // They send a hello for the other service and no proof: there is one time limit for a greeting, in any service.
@@ -165,7 +167,7 @@ TEST_F(ServiceListenerTest, SilenceAfterTheHelloIsTurnedAwayInTime) {
   Serve(options);
   pipe::LogLines log;
   const std::string hello = pipe::Handshake(pipe::Role::kDialer, options, kOther, options.window_bytes).Begin();
-  Guest* silent = Stranger("silent");
+  Dialler* silent = DialRaw("silent");
   const int64_t began_ns = world_.clock()->NowNs();
   world_.RunFor(4 * kSecondNs);
   silent->Say(hello);
@@ -175,7 +177,7 @@ TEST_F(ServiceListenerTest, SilenceAfterTheHelloIsTurnedAwayInTime) {
   EXPECT_THAT(log.lines[0], AllOf(HasSubstr("no greeting"), HasSubstr("the peer's proof")));
 }
 
-TEST_F(ServiceListenerTest, AFloodThatProvesNothingDoesNotKeepFriendsOut) {
+TEST_F(ServiceListenerTest, AFloodThatProvesNothingDoesNotKeepOthersOut) {
   pipe::Options options;
   options.secret = "open sesame open";
   options.greetings_max = 10;
@@ -184,11 +186,11 @@ TEST_F(ServiceListenerTest, AFloodThatProvesNothingDoesNotKeepFriendsOut) {
   pipe::LogLines log;
   const std::string hello = pipe::Handshake(pipe::Role::kDialer, options, kOther, options.window_bytes).Begin();
   for (int i = 0; i < 100; ++i) {
-    Stranger("bot-" + std::to_string(i % 3), hello);
+    DialRaw("bot-" + std::to_string(i % 3), hello);
     world_.RunFor(200 * kMicrosecondNs);
   }
-  EXPECT_TRUE(In(Friend("one", 1, kOther, "open sesame open")));
-  EXPECT_TRUE(In(Friend("two", 1)));
+  EXPECT_TRUE(In(DialAs("one", 1, kOther, "open sesame open")));
+  EXPECT_TRUE(In(DialAs("two", 1)));
   world_.RunFor(7 * kSecondNs);
   EXPECT_EQ(acceptor_->Snapshot().turned_away, 100u);
   EXPECT_EQ(acceptor_->Snapshot().open, 2u);
@@ -197,18 +199,18 @@ TEST_F(ServiceListenerTest, AFloodThatProvesNothingDoesNotKeepFriendsOut) {
 
 // A task has one name, and perhaps an incarnation for each service.
 TEST_F(ServiceListenerTest, IncarnationsOfOneServiceAreNotThoseOfTheOther) {
-  Guest *one = Friend("worker:0", 1), *other = Friend("worker:0", 2, kOther);
+  Dialler *one = DialAs("worker:0", 1), *other = DialAs("worker:0", 2, kOther);
   ASSERT_TRUE(In(one) && In(other));
   world_.RunFor(kSecondNs);
   EXPECT_TRUE(one->in() && other->in());
-  Guest* restarted = Friend("worker:0", 3, kOther);
+  Dialler* restarted = DialAs("worker:0", 3, kOther);
   ASSERT_TRUE(In(restarted) && Gone(other));
-  EXPECT_THAT(other->ear.why.cause(), HasSubstr("another incarnation of worker:0 has taken its place"));
+  EXPECT_THAT(other->receiver.why.cause(), HasSubstr("another incarnation of worker:0 has taken its place"));
   EXPECT_TRUE(one->in());
 }
 
 TEST_F(ServiceListenerTest, WhatIsWithdrawnEndsAndTheOtherStays) {
-  Guest *one = Friend("worker:0", 1), *other = Friend("/job:worker", 1, kOther);
+  Dialler *one = DialAs("worker:0", 1), *other = DialAs("/job:worker", 1, kOther);
   ASSERT_TRUE(In(one) && In(other));
   acceptor_->StopServing(kOther);
   world_.RunFor(kSecondNs);
@@ -218,12 +220,12 @@ TEST_F(ServiceListenerTest, WhatIsWithdrawnEndsAndTheOtherStays) {
   EXPECT_EQ(acceptor_->Snapshot().open, 1u);
   EXPECT_TRUE(one->in());
   Serve(pipe::Options());
-  EXPECT_TRUE(In(Friend("/job:worker", 2, kOther)));
+  EXPECT_TRUE(In(DialAs("/job:worker", 2, kOther)));
   acceptor_->StopListening();
   for (uint16_t service : {pipe::kTestService, kOther})
     acceptor_->CloseService(service, Status::Unavailable("the server is shutting down"));
-  ASSERT_TRUE(Gone(one) && Gone(guests_.back().get()));
-  EXPECT_THAT(guests_.back()->ear.why.cause(), HasSubstr("shutting down"));
+  ASSERT_TRUE(Gone(one) && Gone(diallers_.back().get()));
+  EXPECT_THAT(diallers_.back()->receiver.why.cause(), HasSubstr("shutting down"));
   EXPECT_EQ(acceptor_->Snapshot().open, 0u);
 }
 
@@ -231,14 +233,14 @@ TEST_F(ServiceListenerTest, MayBeWithdrawnAtAnyMoment) {
   pipe::LogLines log;
   for (int steps = 0; steps < 40; ++steps) {
     SCOPED_TRACE(steps);
-    Friend("worker:0", 1, kOther);
-    Friend("worker:1", 1);
+    DialAs("worker:0", 1, kOther);
+    DialAs("worker:1", 1);
     for (int i = 0; i < steps; ++i) world_.Step();
     acceptor_->Withdraw(kOther);
     world_.RunFor(kSecondNs);
-    EXPECT_TRUE(guests_[0]->gone());
-    EXPECT_TRUE(guests_[1]->in());
-    guests_.clear();
+    EXPECT_TRUE(diallers_[0]->gone());
+    EXPECT_TRUE(diallers_[1]->in());
+    diallers_.clear();
     ASSERT_TRUE(Until([&] { return acceptor_->Snapshot().open == 0; }));
     Serve(pipe::Options());
   }
@@ -257,8 +259,8 @@ TEST_F(ServiceListenerTest, LosesNoPlaceUnderRandomFaults) {
     const auto come = [&](uint32_t i) {
       const uint16_t service = random.Chance(0.7) ? kOther : pipe::kTestService;
       const std::string name = "worker:" + std::to_string(random.Below(4)) + "/" + std::to_string(service);
-      if (random.Chance(0.4)) Friend(name, random.Between(1, 3), service);
-      if (random.Chance(0.3)) Stranger("scanner", hello + pipe::Payload(random.Below(40), i));
+      if (random.Chance(0.4)) DialAs(name, random.Between(1, 3), service);
+      if (random.Chance(0.3)) DialRaw("scanner", hello + pipe::Payload(random.Below(40), i));
     };
     ExpectNoLostPlaces(&random, 0, come, [](uint64_t i) { return i % 2 == 0 ? kOther : pipe::kTestService; });
   }

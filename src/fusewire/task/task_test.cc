@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A task's services over real sockets: who comes by the one listener, and where it lives then.
+// A task's services over real sockets: the peers that come by the one listener, and the homes of their pipes.
 #include "fusewire/task/task.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ class Service {
     Status served = task.acceptor().Serve(number, context_, std::move(homes), [this](pipe::Pipe& pipe) {
       MutexLock lock(mutex_);
       ++pipes_[&pipe.home()];
-      return std::make_unique<Ear>();
+      return std::make_unique<TaskReceiver>();
     });
     EXPECT_TRUE(served.ok()) << served.ToString();
   }
@@ -57,7 +57,7 @@ class Service {
   }
 
  private:
-  struct Ear final : pipe::Receiver {
+  struct TaskReceiver final : pipe::Receiver {
     pipe::FrameHandler* OnOpen(const pipe::PeerInfo&) override { return this; }
     Result<pipe::Landing> OnHeader(const wire::FrameHeader&, ConstBytes) override { return pipe::Landing::Discard(); }
     Status OnMessage(const wire::FrameHeader&, ConstBytes, ConstBytes) override { return Status::Ok(); }

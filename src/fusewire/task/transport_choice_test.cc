@@ -23,7 +23,7 @@ TEST(TransportChoice, AreFoundByTheirNames) {
   EXPECT_EQ(choice, TransportChoice::kUcx) << "what is not known changes nothing";
 }
 
-TEST(TransportChoice, ATrialSaysWhatComesOfIt) {
+TEST(TransportChoice, ATrialReportsItsResult) {
   EXPECT_TRUE(TryTransport(TransportChoice::kTcp).status.ok());
   EXPECT_NE(TryTransport(TransportChoice::kShm).says.find("copied"), std::string::npos);
   const TransportTrial ucx = TryTransport(TransportChoice::kUcx);

@@ -51,7 +51,8 @@ void Accepting::OnEvents(uint32_t) {
   }
 }
 
-// Connections that wait because no descriptor is left would keep epoll busy for ever, and their diallers uninformed.
+// Connections that wait because no descriptor is left would keep epoll busy for ever, and their diallers would not
+// learn why.
 void Accepting::TurnAwaySome() {
   int error = errno;
   uint64_t suppressed = 0;

@@ -90,7 +90,7 @@ Resolver::~Resolver() {
   work_->closed = true;
   work_->questions.clear();
   work_->changed.NotifyAll();
-  // A post is short. If we are ended by the answer itself, there is nothing to wait for.
+  // A post is short. If the answer itself ends us, there is nothing to wait for.
   while (work_->posting && pthread_equal(work_->thread, pthread_self()) == 0) work_->changed.Wait(work_->mutex);
 }
 

@@ -23,7 +23,7 @@ class Resolver {
  public:
   explicit Resolver(ResolveNames resolve);
   ~Resolver();
-  // Calls `answer` at home of `home`, once, unless the resolver goes first. The reactor must live until then.
+  // Calls `answer` at `home`, once, unless the resolver is destroyed first. The reactor must live until then.
   void Resolve(const std::string& host, reactor::Reactor& home, UniqueFunction<void(Names)> answer);
 
  private:

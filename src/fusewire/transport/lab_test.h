@@ -141,7 +141,7 @@ class Link {
 
   // Packets of the host `from`, 0 or 1, get lost, or arrive again.
   void Cut(size_t from) { cut_[from] = true; }
-  void Mend(size_t from) { cut_[from] = false; }
+  void Restore(size_t from) { cut_[from] = false; }
   // The most that was ever on the way from the first host to the second.
   size_t bytes_max() const { return bytes_max_; }
 

@@ -9,8 +9,8 @@ namespace fusewire::transport {
 
 namespace {
 
-// A connection that says little keeps its memory for the next time. That of bulk goes round among the connections of a
-// thread: thousands of them are not to keep it, and new memory costs more than what is done with it.
+// A connection that says little keeps its memory for the next time. The memory of bulk is shared by the connections of
+// a thread: thousands of them must not each keep their own, and allocating it anew costs more than the work itself.
 constexpr size_t kKeptBytes = 32 * 1024;
 thread_local std::string spare;
 

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What a layer over a connection does with its bytes, without the connection: one end of it turns what has come into
-// what the peer said, and what is said into what goes out.
+// What a layer over a connection does with its bytes, without the connection: decodes what has arrived, and encodes
+// what is to be sent.
 // Home: its connection's. Owns: bytes that came and were not read yet, and that are to be sent. Fails: once, for good.
 #pragma once
 
@@ -20,10 +20,10 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   virtual const char* wire() const = 0;  // as Connection::wire
-  // Until it is ready: takes what has come, and says what belongs to it.
+  // Until it is ready: takes what has arrived, and answers it.
   virtual Status Handshake() = 0;
   bool is_ready() const { return is_ready_; }
-  // Once it is ready: what the peer said, as much as has come of it. 0: nothing more has.
+  // Once it is ready: what the peer has sent, as far as it has arrived. 0: nothing more has.
   virtual Result<size_t> Read(Bytes into) = 0;
   // Once it is ready: takes all of it.
   virtual Status Write(ConstBytes said) = 0;
@@ -48,7 +48,7 @@ class Session {
   void SetReady() { is_ready_ = true; }
   // Moves what has come, in its order. Returns how much.
   size_t Take(Bytes into);
-  // So many bytes of what has come, in one piece, without taking them. Empty: they have not come yet.
+  // The next bytes that have arrived, in one piece, without taking them. Empty: that many have not arrived yet.
   ConstBytes Peek(size_t bytes);
   void Drop(size_t bytes);  // that were peeked
   void Put(ConstBytes bytes);

@@ -1,7 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Where a task listens: at the address by which its peers reach it, and nowhere else, as far as that can be told.
 // Home: any thread that is not a home: names are asked of the system's resolver, which may block.
-// Fails: where it can't be told, it is every interface, with the reason why; what an operator says is an error instead.
+// Fails: where it can't be told, it is every interface, with the reason why; a wrong setting of the operator's is an
+// error instead.
 #pragma once
 
 #include <string>

@@ -105,7 +105,7 @@ TEST(Interfaces, ANetworkWithoutAnAddressHereIsAnError) {
   }
 }
 
-TEST(Interfaces, WhatIsNoNetworkIsAnError) {
+TEST(Interfaces, AMalformedNetworkIsAnError) {
   for (const char* wrong : {"10.0.0.0", "10.0.0.0/", "10.0.0.0/33", "fd00::/129", "10.0.0/x", "/8", "eth0/8",
                             "10.0.0.0/-1", "10.0.0.0/8/9", "10.0.0.0/0008"}) {
     const Status failed = AddressInNetwork(wrong, TwoNets()).status();

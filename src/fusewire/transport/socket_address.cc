@@ -99,7 +99,7 @@ Result<Address> Address::Parse(const std::string& text) {
     if (end == std::string::npos) return Malformed(text, "the bracket is not closed");
     address.host = text.substr(1, end - 1);
     colon = end + 1;
-    if (colon >= text.size() || text[colon] != ':') return Malformed(text, "no port behind the bracket");
+    if (colon >= text.size() || text[colon] != ':') return Malformed(text, "no port after the bracket");
   } else {
     colon = text.rfind(':');
     if (colon == std::string::npos) return Malformed(text, "no port");

@@ -55,7 +55,7 @@ class Talker final : public ConnectionHandler {
     pattern_left_ += bytes;
     Push();
   }
-  // Once everything is said.
+  // Once everything is sent.
   void CloseWhenSaid() {
     close_when_said_ = true;
     Push();

@@ -51,7 +51,7 @@ class ConnectionHandler {
   // may be less than was offered, even nothing: then offer the rest again now, and the answer comes when there is room.
   // Comes before whatever the peer wrote after it had read these bytes.
   virtual void OnWritten(size_t bytes) = 0;
-  // Once for each time that Delivered() said no: now it would say yes.
+  // Once for each time that Delivered() was false: now it would be true.
   virtual void OnDelivered() {}
   // The last call, exactly once.
   virtual void OnClosed(Status why) = 0;
@@ -62,7 +62,7 @@ class ConnectionHandler {
 
 class Connection;
 
-// A connection that somebody dialled and that has no home yet. Dropping it turns the dialler away.
+// An accepted connection that has no home yet. Dropping it rejects the dialler.
 class Incoming {
  public:
   virtual ~Incoming() = default;
@@ -93,9 +93,9 @@ class Connection {
   // At home, not from inside a call to the handler. Reads what has come, even if that is less than is worth a wake-up.
   virtual void Look() {}
   // At home. When it returns, nothing touches the memory that Landing() named last: for a handler that needs it back
-  // before the next call. OnLanded still tells of the bytes that have come there by then, now or later.
+  // before the next call. OnLanded still reports the bytes that have come there by then, now or later.
   virtual void TakeBackLanding() {}
-  // At home, inside OnBytes, of one that was adopted and that nothing was written to yet: lets go of its home, for
+  // At home, inside OnBytes, of one that was adopted and that nothing was written to yet: leaves its home, for
   // another. Unread bytes move with it, and the dialler does not notice. The handler gets no more calls.
   // Null: it cannot, and nothing has changed.
   virtual std::unique_ptr<Incoming> HandOver() { return nullptr; }
@@ -137,7 +137,7 @@ class Transport {
                                         OnDialed on_dialed) = 0;
   // Any thread. Whether each connection that comes in can be handed over, see Connection.
   virtual bool HandsOver() const { return false; }
-  // Any thread. The memory of a connection that came in and has said no more than a greeting, roughly.
+  // Any thread. The approximate memory of an accepted connection that has sent no more than a greeting.
   virtual size_t GreetingBytes() const { return 16 * 1024; }
 };
 

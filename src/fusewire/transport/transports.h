@@ -36,7 +36,7 @@ uint64_t SharedBytesWritten();
 
 // ---- UCX ----
 struct UcxOptions {
-  // Whether UCX is taken wherever it works, or only between two tasks that both have an RDMA device that is up: where
+  // Whether UCX is used wherever it works, or only between two tasks that both have an RDMA device that is up: where
   // there is none when the transport is made, the lower one is all there is.
   bool always = true;
   // A name for the loader, or a path.
@@ -46,8 +46,8 @@ struct UcxOptions {
 // RDMA through UCX, on top of another transport: two ends meet over the lower one, and where both can, their stream
 // moves to UCX; where one of them cannot, it stays where it began. See ucx/README.md. libucp is loaded when it is first
 // needed and never required. Each reactor has a UCX worker of its own, for as long as it lives. Fails as the lower one
-// does; a connection whose UCX fails, fails. A dialler speaks first: a listener's words wait until it knows what kind
-// of peer it has.
+// does; a connection whose UCX fails, fails. A dialler sends first: what a listener writes waits until it knows what
+// kind of peer it has.
 std::unique_ptr<Transport> MakeUcx(std::unique_ptr<Transport> lower, UcxOptions options);
 // For `fusewire doctor`. Loads the library.
 struct UcxDescription {

@@ -25,7 +25,7 @@ inline std::string Draw(ConstBytes bytes) {
   return text;
 }
 
-// The reverse; all other characters are separators.
+// The reverse; any other character is a separator.
 inline std::string Undraw(const std::string& text) {
   std::string digits;
   for (char c : text) {

@@ -17,7 +17,7 @@ constexpr size_t kBodyBytesMax = kGreetingBytesMax - kGreetingPrefixBytes;
 constexpr uint16_t kSecretFlag = 1;
 
 static_assert(kMagic.size() == kMagicBytes && kMagicBytes + 8 == kGreetingPrefixBytes);
-// The longest greeting is a welcome with two full names and a proof; a refusal is shorter.
+// The longest message is a welcome with two full names and a proof; a refusal is shorter.
 static_assert(68 + 2 * kNameBytesMax + sizeof(Proof) <= kBodyBytesMax);
 static_assert(3 + kRefusalWhyBytesMax <= kBodyBytesMax);
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The messages of two peers before the first frame: names, versions, and proofs that they know the secret.
-// Home: none, pure functions. Fails: Decode* returns kCorrupt (not our protocol) or kRefused (a polite
-// no).
+// Home: none, pure functions. Fails: Decode* returns kCorrupt (not our protocol) or kRefused (a
+// refusal).
 //   greeting := magic:"FUSEWIRE" version:u16 version_min:u16 kind:u8 zero:u8 body_bytes:u16 body
 //               these 16 bytes before the body, the prefix, never change
 //   hello    := kind 1, dialer first      features:u64 incarnation:u64 nonce:u8[32] chunk_bytes:u32 window_bytes:u64

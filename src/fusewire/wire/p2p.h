@@ -31,8 +31,8 @@
 namespace fusewire::wire {
 
 enum class P2pVerb : uint16_t {
-  kOpen = 1,      // what I take; said once by both on each new pipe
-  kUse = 2,       // this is the one pipe that we use; said by the endpoint whose name comes first
+  kOpen = 1,      // what I take; sent once by both on each new pipe
+  kUse = 2,       // this is the one pipe that we use; sent by the endpoint whose name comes first
   kEager = 3,     // a small message
   kOffer = 4,     // a large one waits here; with a receive, its data follows if it fits there; or here it is, if wanted
   kRequest = 5,   // send it, here
@@ -40,7 +40,7 @@ enum class P2pVerb : uint16_t {
   kResult = 7,    // your send or put has ended here
   kWithdraw = 8,  // what I offered is no longer there
   kPosted = 9,    // a receive is posted: what is sent from now on with this tag need not wait
-  kCredit = 10,   // so many more bytes of small messages may come before they are received
+  kCredit = 10,   // how many more bytes of small messages may come before they are received
   kPut = 11,      // into a region
   kGet = 12,      // from a region
   kGot = 13,      // the answer to it

@@ -27,7 +27,7 @@ Sent Make(P2pVerb verb, uint64_t call, uint32_t aux, const uint64_t* numbers, co
   return sent;
 }
 
-TEST(P2p, HasTheBytesOfTheLaw) {
+TEST(P2p, HasTheBytesOfTheSpecification) {
   const uint64_t numbers[] = {7, 0x200000005};
   Sent sent = Make(P2pVerb::kEager, kP2pMine | 0x100000003, kP2pConfirmEager | 2, numbers, "hiabc");
   std::string frame(kHeaderBytes, '\0');

@@ -10,7 +10,7 @@
 namespace fusewire::wire {
 namespace {
 
-// Where each field of the header stands.
+// The offset of each field of the header.
 enum : size_t {
   kMagicAt = 0,
   kKindAt = 2,
@@ -77,7 +77,7 @@ Status Over(const char* kind, const char* field, uint64_t value, uint64_t limit)
   return Status::Corrupt(text + ", limit " + std::to_string(limit));
 }
 
-// Not on the path of a good frame: finds out why DecodeHeader() has refused it.
+// Only for bad frames: finds out why DecodeHeader() refused this one.
 [[gnu::cold, gnu::noinline]] Status Explain(const FrameHeader& header, uint16_t magic, const Limits& limits) {
   const uint8_t kind = static_cast<uint8_t>(header.kind);
   if (magic != kFrameMagic) {
@@ -135,7 +135,8 @@ void EncodeHeader(const FrameHeader& header, ConstBytes meta, Bytes out) {
   FUSEWIRE_CHECK(out.size >= kHeaderBytes);
   FUSEWIRE_CHECK(meta.size == header.meta_bytes);
   uint8_t* to = out.data;
-  // In words of eight bytes, for the CRC reads them right away: with smaller stores this function takes twice as long.
+  // In words of eight bytes, because the CRC reads them right afterwards: with smaller stores this function takes twice
+  // as long.
   Store(to + kMagicAt, kFrameMagic | uint64_t{static_cast<uint8_t>(header.kind)} << (8 * kKindAt) |
                            uint64_t{header.flags} << (8 * kFlagsAt) | uint64_t{header.method} << (8 * kMethodAt) |
                            uint64_t{header.segments} << (8 * kSegmentsAt));
@@ -165,7 +166,7 @@ Result<FrameHeader> DecodeHeader(ConstBytes in, const Limits& limits) {
   header.call = Load<uint64_t>(from + kCallAt);
   header.body_bytes = Load<uint64_t>(from + kBodyBytesAt);
 
-  // Each term is a comparison and an or; one branch decides about all of them.
+  // Each term is a comparison and an or; a single branch then tests all of them.
   const uint16_t magic = Load<uint16_t>(from + kMagicAt);
   const uint8_t kind = static_cast<uint8_t>(header.kind);
   const KindRule& rule = RuleOf(kind);

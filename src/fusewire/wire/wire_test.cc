@@ -62,7 +62,7 @@ std::string Frame(FrameHeader header, const std::string& meta = "") {
   return bytes + meta;
 }
 
-// A header whose meta does not exist: for lengths that nobody will ever send. Its check is wrong.
+// A header whose meta does not exist: for lengths that are never sent. Its check is wrong.
 std::string HeaderOnly(const FrameHeader& header) {
   FrameHeader without_meta = header;
   without_meta.meta_bytes = 0;

@@ -70,8 +70,8 @@ FUSEWIRE_C_API void fusewire_group_free(fusewire_group* group);
 FUSEWIRE_C_API int fusewire_group_rank(fusewire_group* group);
 FUSEWIRE_C_API int fusewire_group_ranks(fusewire_group* group);
 FUSEWIRE_C_API uint32_t fusewire_group_epoch(fusewire_group* group);
-// 0, or why all operations fail since a rank was lost, until the next shrink. For those who wait for something else
-// from the group's members: a receive from any peer, say, which no lost peer ends.
+// 0, or why all operations fail since a rank was lost, until the next shrink. For callers that wait for something
+// other than an operation: a receive from any peer, say, which does not end when a peer is lost.
 FUSEWIRE_C_API int fusewire_group_broken(fusewire_group* group);
 // 1: operations without a key currently go through an arena.
 FUSEWIRE_C_API int fusewire_group_in_arena(fusewire_group* group);

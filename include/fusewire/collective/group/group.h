@@ -122,7 +122,7 @@ class Group {
   // All survivors call it after a death: they agree on the remaining members, and continue with new ranks. Waits.
   Status Shrink(int64_t timeout_ns = 0);
   // Shows this process to `fusewire top`, `why`, `trace` and Prometheus (docs/seeing.md), as one task of a cluster:
-  // rank N of this group, until the group goes. Its operations and those of groups that its endpoint makes later are
+  // rank N of this group, until it is destroyed. Its operations and those of groups that its endpoint makes later are
   // recorded, and the process answers at a status port: at `place`, in the words of FUSEWIRE_STATUS ("": loopback;
   // "off": nothing happens). `runtime`: XDG_RUNTIME_DIR, or "". Call it before the first operation, not from a home.
   // The second group of an endpoint makes no other task. If it fails, the group works all the same.

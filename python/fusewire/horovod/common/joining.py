@@ -139,7 +139,7 @@ class Joiner:
             for note in self._history:
                 if note[1] > turns.get(note[0], 0):
                     self._lines.send(rank, {"round": number, "told": _announced(note)})
-        # The lowest rank says who was the last, as all must return the same.
+        # The lowest rank decides which was the last, as all must return the same.
         if self._number == self._alive[0] and len(this.turns) == len(self._alive):
             for other in self._alive:
                 if other != self._number:

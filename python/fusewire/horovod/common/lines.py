@@ -1,8 +1,8 @@
 # Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 """Lines between the ranks, beside their operations: a few small messages, read by a thread.
 
-Whoever is in the cluster can send one. A line is of the rank whose endpoint has sent it; what is none, or comes from no
-rank, is ignored.
+Any member of the cluster can send one. A line belongs to the rank whose endpoint sent it; anything that is not a line,
+or comes from no rank, is ignored.
 """
 
 import contextlib
@@ -59,7 +59,7 @@ class Lines:
         return peer.incarnation != 0 and not peer.up
 
     def send(self, to: int, line: dict[str, Any]) -> None:
-        """Does not wait. The caller sees to it that one thread calls it at a time."""
+        """Does not wait. Only one thread may call it at a time."""
         text = json.dumps(line).encode()
         while self._sending and self._sending[0].test():
             self._sending.popleft()

@@ -2,7 +2,7 @@
 """The ranks of one process set, and what they do together: the one place through which every operation goes.
 
 A Ranks has the methods of a collective Group that the frameworks use. It adds what Horovod has and a Group lacks: its
-exception, its patience, and a word to ranks that have joined (joining.py) about each operation before it begins.
+exception, its timeout, and a message to ranks that have joined (joining.py) before each operation begins.
 """
 
 import os

@@ -36,7 +36,7 @@ __all__ = [
 
 
 def finder_of(process_set: Any) -> Callable[[], Ranks]:
-    """What finds the ranks when the operation runs: after a death they are others."""
+    """Finds the ranks when the operation runs: after a death they are others."""
     return lambda: ranks_of(process_set)
 
 

@@ -176,5 +176,5 @@ def sparse_allreduce(tensor: Any, name: str, op: int, process_set: Any) -> Calla
 
 
 def alone(process_set: Any = global_process_set) -> bool:
-    """Whether there is nobody to exchange gradients with."""
+    """Whether there is no other rank to exchange gradients with."""
     return not process_set.included() or process_set.size() == 1

@@ -46,7 +46,7 @@ int64_t In(int64_t ns) { return Clock::Real()->NowNs() + ns; }
   _exit(1);
 }
 
-// Whom the others would read: known once all have come.
+// The rank that the others would read: known once all have come.
 void TellProcess(int seat, Crew* crew, Board* board) {
   board->processes[static_cast<size_t>(seat)].store(getpid());
   std::vector<pid_t> processes;

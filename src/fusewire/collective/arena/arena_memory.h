@@ -29,7 +29,7 @@ class LifeLines {
   // Ok, or an error that names a rank without one.
   Status Check(int own, int ranks) const;
   bool HasEnded(int rank) const;
-  // Returns once that rank has ended, or after so long.
+  // Returns once that rank has ended, or at the limit.
   void AwaitEnd(int rank, int64_t patience_ns) const;
 
  private:

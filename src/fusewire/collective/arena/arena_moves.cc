@@ -2,9 +2,7 @@
 // The collectives that move bytes, as steps between meetings.
 #include "fusewire/collective/arena/arena_steps.h"
 
-#include <algorithm>
 #include <string>
-#include <vector>
 
 namespace fusewire::collective {
 namespace {

@@ -56,7 +56,7 @@ struct ArenaSeat {
   std::vector<pid_t> processes;
   // Names of the ranks, for errors; may be empty.
   std::vector<std::string> names;
-  // Told about its waits; may be null.
+  // Observes its long waits; may be null.
   ArenaWaits* waits = nullptr;
 };
 

@@ -2,10 +2,8 @@
 // The collectives that reduce, as steps between meetings; see docs/collectives-contract.md for the picture.
 #include "fusewire/collective/arena/arena_steps.h"
 
-#include <algorithm>
 #include <array>
 #include <utility>
-#include <vector>
 
 namespace fusewire::collective {
 namespace {

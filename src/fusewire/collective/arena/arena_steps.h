@@ -165,7 +165,7 @@ class ArenaReductions final : ArenaSteps {
                       int64_t deadline_ns);
   Status ReduceLoans(const ArenaCall& call, const Reducer& reducer, const Pieces& from, const Pieces& to,
                      const LoanPlaces& places, int64_t deadline_ns);
-  // Reduces so many bytes at `offset` of all ranks' arrays, as far as `places` goes.
+  // Reduces the given bytes at `offset` of all ranks' arrays, as far as `places` goes.
   Status ReduceLent(const ArenaCall& call, const Reducer& reducer, const uint8_t* own, const LoanPlaces& places,
                     size_t offset, size_t bytes, uint8_t* to);
   void ReduceRuns(const Reducer& reducer, uint64_t stage, size_t share_offset, PieceCursor* from, PieceCursor* to,

@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Loans: the ranks of an arena read each other's large arrays where they are. Each shows at a meeting where its arrays
-// are, the others read them, and at the last meeting of the call nobody reads any more. Which calls go that way, see
-// loan_choice.h. Home: its rank's thread. Owns: what is known of the other processes. Fails: with a Status that names
-// the rank whose memory can't be read any more, which breaks the arena; meetings, as they do.
+// are, the others read them, and at the last meeting of the call nobody reads any more. LoanChoice
+// says which calls do. Home: its rank's thread. Owns: what is known of the other processes. Fails: with a Status that
+// names the rank whose memory can't be read any more, which breaks the arena; meetings, as they do.
 #pragma once
 
 #include <sys/types.h>
@@ -103,7 +103,7 @@ class Loans {
   LoanChoice choice_;
 };
 
-// A call, from Begin to its end, however that comes.
+// A call, from Begin to its end, also after an error.
 class LoanTurn {
  public:
   explicit LoanTurn(Loans* loans) : loans_(loans) {}

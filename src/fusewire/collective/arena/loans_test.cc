@@ -96,8 +96,8 @@ TEST(Loans, ARankThatKnowsNoProcessReadsNoMemory) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Memory that a rank has given back in the middle of a call, against all promises: the one that reads it gets an error,
-// and neither waits for ever. The address stays taken, or another thread's memory may come to lie there.
+// Memory that a rank has freed in the middle of a call, which it must not do: the one that reads it gets an error,
+// and neither waits for ever. The address stays reserved, so that another thread's memory can't come to lie there.
 TEST(Loans, UnmappedMemoryIsAnErrorThatNamesTheRank) {
   const size_t bytes = size_t{64} << 10;
   void* gone = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

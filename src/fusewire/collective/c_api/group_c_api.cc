@@ -108,9 +108,9 @@ int MakeHandle(const fusewire_collective_spec& spec, Handle** out, Make make) {
   const Status known = CheckNumbers(spec);
   if (!known.ok()) return KeepError(known);
   auto handle = std::make_unique<Handle>(spec);
-  collective::CollectiveSpec wanted;
-  Fill(spec, handle->from, handle->to, &wanted);
-  handle->held = make(std::move(wanted));
+  collective::CollectiveSpec copied;
+  Fill(spec, handle->from, handle->to, &copied);
+  handle->held = make(std::move(copied));
   *out = handle.release();
   return 0;
 }
@@ -217,11 +217,11 @@ int fusewire_group_run(fusewire_group* group, const fusewire_collective_spec* sp
 }
 
 int fusewire_group_start(fusewire_group* group, const fusewire_collective_spec* spec, fusewire_ticket** out) {
-  return MakeHandle(*spec, out, [group](auto wanted) { return group->group->StartTicket(std::move(wanted)); });
+  return MakeHandle(*spec, out, [group](auto copied) { return group->group->StartTicket(std::move(copied)); });
 }
 
 int fusewire_plan_make(fusewire_group* group, const fusewire_collective_spec* spec, fusewire_plan** out) {
-  return MakeHandle(*spec, out, [group](auto wanted) { return group->group->MakePlan(std::move(wanted)); });
+  return MakeHandle(*spec, out, [group](auto copied) { return group->group->MakePlan(std::move(copied)); });
 }
 
 int fusewire_plan_run(fusewire_plan* plan, const fusewire_waiting* waiting) {

@@ -11,7 +11,6 @@
 #include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/base/log.h"
-#include "fusewire/collective/group/group_core.h"
 #include "fusewire/reactor/reactor.h"
 #include "fusewire/transport/shm/gathering.h"
 #include "fusewire/transport/shm/peer_process.h"
@@ -42,7 +41,9 @@ ArenaOptions OptionsFor(int ranks) {
 
 // ---- which thread runs what, and when ----
 
-ArenaLane::ArenaLane(GroupCore* core, GroupMonitor* shown) : core_(core), recorder_(shown, core->options().name) {}
+ArenaLane::ArenaLane(LaneHandler* group, p2p::Endpoint& endpoint, const GroupOptions& options, const GroupState& state,
+                     GroupMonitor* monitor)
+    : group_(group), endpoint_(endpoint), options_(options), state_(state), recorder_(monitor, options.name) {}
 ArenaLane::~ArenaLane() = default;
 
 bool ArenaLane::GiveTurn(GroupOperation* operation) {
@@ -55,7 +56,7 @@ bool ArenaLane::GiveTurn(GroupOperation* operation) {
 }
 
 int64_t ArenaLane::DeadlineOf(const GroupOperation& operation) const {
-  return AddNs(Clock::Real()->NowNs(), std::max<int64_t>(TimeoutOf(operation.spec, core_->options()), 0));
+  return AddNs(Clock::Real()->NowNs(), std::max<int64_t>(TimeoutOf(operation.spec, options_), 0));
 }
 
 TurnJob* ArenaLane::Enqueue(TurnJob job) {
@@ -99,10 +100,10 @@ bool ArenaLane::Run(GroupOperation* operation) {
 // set only under the mutex: so the job may be read only under the mutex, and only while `end` is pending.
 void ArenaLane::AwaitJob(TurnJob* job, int64_t leave_ns, reactor::Completion& end, reactor::CancelToken* cancel) {
   const auto interrupts = cancel == nullptr ? reactor::Interrupts::kGoOn : cancel->interrupts();
-  Clock* const clock = core_->home().clock();
+  Clock* const clock = endpoint_.home().clock();
   while (true) {
     const int64_t ask_ns = cancel == nullptr ? kForeverNs : cancel->NextAskNs(clock->NowNs());
-    if (end.Wait(core_->home(), std::min(leave_ns, ask_ns), core_->state().waiting(), interrupts)) return;
+    if (end.Wait(endpoint_.home(), std::min(leave_ns, ask_ns), state_.waiting(), interrupts)) return;
     if (cancel != nullptr) cancel->Ask();
     MutexLock lock(mutex_);
     if (end.done()) return;
@@ -137,12 +138,7 @@ void ArenaLane::Start(std::unique_ptr<GroupOperation> operation) {
       return;
     }
   }
-  SendHome(std::move(operation));
-}
-
-void ArenaLane::SendHome(std::unique_ptr<GroupOperation> operation) {
-  operation->core = core_->shared_from_this();
-  core_->home().Post(static_cast<Mail*>(operation.release()));  // it owns itself until it is delivered
+  group_->SendHome(std::move(operation));
 }
 
 // The lane's thread: serves the jobs that their callers do not run.
@@ -166,7 +162,7 @@ void ArenaLane::Work() {
     if (owned == nullptr) continue;
     if (has_ended) OperationTable::SetServed(owned.get());
     lock.Unlock();
-    SendHome(std::move(owned));
+    group_->SendHome(std::move(owned));
     lock.Lock();
   }
 }
@@ -212,7 +208,7 @@ bool ArenaLane::Serve(const TurnJob& job, Arena* arena, Agreement* agreement) {
     if (arena == nullptr && status.ok()) return false;
     if (arena == nullptr) {
       if (operation != nullptr) operation->status = status;
-      SendFailed(job.epoch, job.turn, status);
+      group_->OnTurnFailed(job.epoch, job.turn, status);
       return true;
     }
     if (is_given_up) {
@@ -254,7 +250,7 @@ void ArenaLane::DeclineTurn(const TurnJob& job, Arena* arena, const Status& why)
   // Ok: all ranks have declined, so their calls were equal.
   if (heard.ok() || arena->counts().differences != differences) return;
   GoOverMessages(job, *arena, heard, job.turn + 1);
-  SendFailed(job.epoch, job.turn, why);
+  group_->OnTurnFailed(job.epoch, job.turn, why);
 }
 
 // It has failed here, so it fails at every rank. If another rank closed the arena, its reason is about to arrive.
@@ -269,7 +265,7 @@ void ArenaLane::FailTurn(const TurnJob& job, const Arena& arena, Status why) {
     if (service_->reason.has_value()) why = *service_->reason;
   }
   if (job.operation != nullptr) job.operation->status = why;
-  SendFailed(job.epoch, job.turn, why);
+  group_->OnTurnFailed(job.epoch, job.turn, why);
 }
 
 bool ArenaLane::HasReason() {
@@ -281,11 +277,7 @@ void ArenaLane::GoOverMessages(const TurnJob& job, const Arena& arena, const Sta
   MutexLock lock(mutex_);
   session_.PassOn(job.epoch, from_turn);
   if (!session_.Close(arena)) return;
-  FUSEWIRE_LOG(kInfo, "group %s: goes on over messages: %s", core_->options().name.c_str(), why.ToString().c_str());
-}
-
-void ArenaLane::SendFailed(uint32_t epoch, uint64_t turn, const Status& why) {
-  core_->home().Post([core = core_->shared_from_this(), epoch, turn, why] { core->SendFailed(epoch, turn, why); });
+  FUSEWIRE_LOG(kInfo, "group %s: goes on over messages: %s", options_.name.c_str(), why.ToString().c_str());
 }
 
 // ---- from other threads ----
@@ -324,7 +316,7 @@ bool ArenaLane::Cancel(uint64_t number, const Status& why) {
   operation->status = why;
   OperationTable::SetServed(operation.get());
   lock.Unlock();
-  SendHome(std::move(operation));
+  group_->SendHome(std::move(operation));
   return true;
 }
 
@@ -347,9 +339,10 @@ void ArenaLane::Shut(const Status& why) {
   changed_.NotifyAll();
 }
 
-void ArenaLane::Reopen(uint32_t epoch) {
+void ArenaLane::Reopen(uint32_t epoch, std::vector<std::string> names) {
   MutexLock lock(mutex_);
-  session_.Reopen(epoch, core_->ranks() > 1, service_.has_value());
+  names_ = std::move(names);
+  session_.Reopen(epoch, names_.size() > 1, service_.has_value());
   queue_.EnterEpoch();
 }
 
@@ -372,7 +365,7 @@ void ArenaLane::Stop() {
 Status ArenaLane::Execute(Arena* arena, GroupOperation* operation, int64_t deadline_ns) {
   const CollectiveSpec& spec = operation->spec;
   if (operation->checked_epoch != operation->given_epoch) {
-    FUSEWIRE_TRY(CheckSpec(spec, core_->ranks(), core_->rank(), &operation->run.arrays));
+    FUSEWIRE_TRY(CheckSpec(spec, ranks(), rank(), &operation->run.arrays));
     operation->checked_epoch = operation->given_epoch;
   }
   return arena->Run(spec, operation->run.arrays, deadline_ns);
@@ -385,11 +378,11 @@ Status ArenaLane::Execute(Arena* arena, GroupOperation* operation, int64_t deadl
 // them the failure of turn 1.
 std::unique_ptr<Arena> ArenaLane::SetUp(uint32_t epoch, int64_t deadline_ns, Agreement* agreement) {
   std::array<uint8_t, 1 + kNameBytes> told = {};
-  Status able = core_->endpoint().may_share() ? Status::Ok() : Status::Refused("its transport shares no memory");
+  Status able = endpoint_.may_share() ? Status::Ok() : Status::Refused("its transport shares no memory");
   std::unique_ptr<transport::Gathering> gathering;
   transport::Fd memory;
-  if (able.ok() && core_->rank() == 0) {
-    Result<int> made = CreateArenaMemory(core_->ranks(), OptionsFor(core_->ranks()));
+  if (able.ok() && rank() == 0) {
+    Result<int> made = CreateArenaMemory(ranks(), OptionsFor(ranks()));
     Result<std::unique_ptr<transport::Gathering>> opened = transport::Gathering::Open();
     able = !made.ok() ? made.status() : opened.status();
     if (made.ok()) memory = transport::Fd(made.value());
@@ -416,7 +409,7 @@ std::unique_ptr<Arena> ArenaLane::SetUp(uint32_t epoch, int64_t deadline_ns, Agr
   }
   gathering.reset();  // if it has failed, this ends the wait of the other ranks
   if (all_try && !able.ok()) {
-    SendFailed(epoch, 1, able);  // at once, since the others may wait for this rank
+    group_->OnTurnFailed(epoch, 1, able);  // at once, since the others may wait for this rank
   } else {
     uint8_t nothing = 0;
     const Status agreed = RunOverMessages(epoch, 1, Bytes(&nothing, 1), deadline_ns, &agreement->messages);
@@ -424,11 +417,11 @@ std::unique_ptr<Arena> ArenaLane::SetUp(uint32_t epoch, int64_t deadline_ns, Agr
   }
   if (able.ok()) return arena;
   // A warning if the machine prevents an arena; only information if the configuration excludes it, or the group ends.
-  const bool is_chosen = !core_->endpoint().may_share() || able.code() == Code::kCancelled;
+  const bool is_chosen = !endpoint_.may_share() || able.code() == Code::kCancelled;
   const LogLevel level = is_chosen ? LogLevel::kInfo : LogLevel::kWarn;
   if (level >= GetLogLevel()) {
-    WriteLog(level, "group %s: its ranks share no arena, so collectives go over messages: %s",
-             core_->options().name.c_str(), able.ToString().c_str());
+    WriteLog(level, "group %s: its ranks share no arena, so collectives go over messages: %s", options_.name.c_str(),
+             able.ToString().c_str());
   }
   if (arena != nullptr) arena->Close();
   return nullptr;
@@ -437,7 +430,7 @@ std::unique_ptr<Arena> ArenaLane::SetUp(uint32_t epoch, int64_t deadline_ns, Agr
 // All ranks are on their way: rank 0 with the gathering and the memory.
 Result<std::unique_ptr<Arena>> ArenaLane::MeetInArena(const std::string& name, transport::Gathering* gathering,
                                                       int memory, int64_t deadline_ns, reactor::CancelToken* cancel) {
-  const int ranks = core_->ranks(), rank = core_->rank();
+  const int ranks = this->ranks(), rank = this->rank();
   const int64_t end_ns = std::min(deadline_ns, AddNs(Clock::Real()->NowNs(), kGatherNs));
   transport::Gathered gathered =
       FUSEWIRE_TRY(gathering != nullptr ? gathering->Hand(memory, ranks, end_ns, cancel)
@@ -451,9 +444,11 @@ Result<std::unique_ptr<Arena>> ArenaLane::MeetInArena(const std::string& name, t
     seat.processes.push_back(life.valid() ? transport::ProcessOf(life.get()) : 0);
     seat.lives.push_back(life.Release());
   }
-  core_->home().Run([this, &seat, ranks] {
-    for (int other = 0; other < ranks; ++other) seat.names.push_back(core_->NameOf(other));
-  });
+  {
+    MutexLock lock(mutex_);
+    seat.names = names_;
+  }
+  seat.names.resize(static_cast<size_t>(ranks));  // a new epoch may have begun
   return Arena::Join(std::move(seat), OptionsFor(ranks));
 }
 
@@ -470,7 +465,7 @@ Status ArenaLane::RunOverMessages(uint32_t epoch, uint64_t turn, Bytes told, int
   operation->given_epoch = epoch;
   operation->given_turn = turn;
   operation->cancel = cancel;
-  return core_->RunOverMessages(std::move(operation));
+  return group_->RunOverMessages(std::move(operation));
 }
 
 }  // namespace fusewire::collective

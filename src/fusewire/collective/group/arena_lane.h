@@ -12,14 +12,19 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/mutex.h"
 #include "fusewire/base/status.h"
 #include "fusewire/collective/arena/arena.h"
 #include "fusewire/collective/group/arena_session.h"
+#include "fusewire/collective/group/group_operation.h"
+#include "fusewire/collective/group/options.h"
 #include "fusewire/collective/group/recording.h"
+#include "fusewire/collective/group/seats.h"
 #include "fusewire/collective/group/turn_queue.h"
+#include "fusewire/p2p/endpoint.h"
 #include "fusewire/reactor/cancel.h"
 #include "fusewire/reactor/completion.h"
 
@@ -29,11 +34,25 @@ class Gathering;
 
 namespace fusewire::collective {
 
-class GroupCore;
+// The group behind a lane.
+class LaneHandler {
+ public:
+  // Any thread. Sends it home, where it ends, or begins to go over messages.
+  virtual void SendHome(std::unique_ptr<GroupOperation> operation) = 0;
+  // Any thread but a home. Runs it over messages; its own deadline ends it.
+  virtual Status RunOverMessages(std::unique_ptr<GroupOperation> operation) = 0;
+  // Any thread. The operation of that turn has failed here, so it fails at every rank.
+  virtual void OnTurnFailed(uint32_t epoch, uint64_t turn, const Status& why) = 0;
+
+ protected:
+  ~LaneHandler() = default;
+};
 
 class ArenaLane {
  public:
-  ArenaLane(GroupCore* core, GroupMonitor* shown);
+  // All outlive it.
+  ArenaLane(LaneHandler* group, p2p::Endpoint& endpoint, const GroupOptions& options, const GroupState& state,
+            GroupMonitor* monitor);
   // Call Stop first.
   ~ArenaLane();
   ArenaLane(const ArenaLane&) = delete;
@@ -55,8 +74,8 @@ class ArenaLane {
   bool OnFailed(uint64_t turn, const Status& why);
   // At home. The operation under way fails, and later ones go over messages.
   void Shut(const Status& why);
-  // At home. A new epoch: the remaining ranks agree on an arena again.
-  void Reopen(uint32_t epoch);
+  // At home. A new epoch: the remaining ranks, of these names, agree on an arena again.
+  void Reopen(uint32_t epoch, std::vector<std::string> names);
   // Any thread but a home, after Shut. Waits until the lane's operations have ended, or gone over messages.
   void Stop();
 
@@ -87,8 +106,8 @@ class ArenaLane {
   bool HasReason() FUSEWIRE_EXCLUDES(mutex_);
   void GoOverMessages(const TurnJob& job, const Arena& arena, const Status& why, uint64_t from_turn)
       FUSEWIRE_EXCLUDES(mutex_);
-  void SendFailed(uint32_t epoch, uint64_t turn, const Status& why);
-  void SendHome(std::unique_ptr<GroupOperation> operation) FUSEWIRE_EXCLUDES(mutex_);
+  int ranks() const { return state_.ranks.load(std::memory_order_acquire); }
+  int rank() const { return state_.rank.load(std::memory_order_acquire); }
   // Null: the ranks share no arena, and the log says why.
   std::unique_ptr<Arena> SetUp(uint32_t epoch, int64_t deadline_ns, Agreement* agreement) FUSEWIRE_EXCLUDES(mutex_);
   Result<std::unique_ptr<Arena>> MeetInArena(const std::string& name, transport::Gathering* gathering, int memory,
@@ -97,10 +116,14 @@ class ArenaLane {
       FUSEWIRE_EXCLUDES(mutex_);
   Status Execute(Arena* arena, GroupOperation* operation, int64_t deadline_ns) FUSEWIRE_EXCLUDES(mutex_);
 
-  GroupCore* const core_;
+  LaneHandler* const group_;
+  p2p::Endpoint& endpoint_;
+  const GroupOptions& options_;
+  const GroupState& state_;
   ArenaRecorder recorder_;  // of the thread that serves
   Mutex mutex_;
   CondVar changed_;
+  std::vector<std::string> names_ FUSEWIRE_GUARDED_BY(mutex_);  // of the ranks
   ArenaSession session_ FUSEWIRE_GUARDED_BY(mutex_);
   TurnQueue queue_ FUSEWIRE_GUARDED_BY(mutex_);
   std::optional<Service> service_ FUSEWIRE_GUARDED_BY(mutex_);

@@ -77,7 +77,7 @@ TEST(ArenaLane, AnInvalidCallFailsAtEveryRankAndTheArenaStays) {
     EXPECT_NE(status.ToString().find(rank == 1 ? "not 44" : "rank 1 (w1) wants a call that can't be made"),
               std::string::npos)
         << status.ToString();
-    // Nobody can: nobody differs.
+    // No rank can, so none differs.
     spec = Sum(&array);
     spec.counts.clear();
     status = group.Run(spec);

@@ -56,8 +56,7 @@ Status UnderWay() {
 void Begin(const std::shared_ptr<GroupCore>& core, std::unique_ptr<GroupOperation> operation) {
   if (core->lane() != nullptr && operation->spec.key == 0) return core->lane()->Start(std::move(operation));
   if (core->home().AtHome()) return core->Begin(std::move(operation));
-  operation->core = core;
-  core->home().Post(static_cast<Mail*>(operation.release()));  // it owns itself until it is delivered
+  core->SendHome(std::move(operation));
 }
 
 // True: it has ended with operation->status. False: it goes over messages.
@@ -100,8 +99,8 @@ Group::~Group() {
                core->options().name.c_str(), drained.Explained().c_str());
 }
 
-int Group::rank() const { return core_->rank(); }
-int Group::ranks() const { return core_->ranks(); }
+int Group::rank() const { return core_->state().rank.load(std::memory_order_acquire); }
+int Group::ranks() const { return core_->state().ranks.load(std::memory_order_acquire); }
 uint32_t Group::epoch() const { return core_->state().epoch.load(std::memory_order_acquire); }
 Status Group::broken() const {
   Status why;

@@ -58,14 +58,15 @@ GroupCore::GroupCore(p2p::Endpoint& endpoint, GroupOptions options)
     : endpoint_(endpoint),
       home_(endpoint.home()),
       options_(std::move(options)),
-      shown_(endpoint, options_),
-      lane_(MayShareArena(options_, home_) ? std::make_unique<ArenaLane>(this, &shown_) : nullptr),
+      monitor_(endpoint, options_),
+      lane_(MayShareArena(options_, home_) ? std::make_unique<ArenaLane>(this, endpoint, options_, state_, &monitor_)
+                                           : nullptr),
       under_way_("operations and messages of group " + options_.name),
       seats_(options_),
       members_(endpoint, GroupTags(options_.name).Control(), &seats_, this, &under_way_),
       operations_(
           endpoint, options_, &seats_, &members_, &under_way_,
-          [this](uint64_t turn) { return lane_ != nullptr && lane_->OverMessages(turn); }, &shown_),
+          [this](uint64_t turn) { return lane_ != nullptr && lane_->OverMessages(turn); }, &monitor_),
       survivors_(home_, &seats_, &members_, [this](const std::vector<bool>& dead) { EnterEpoch(dead); }) {}
 
 GroupCore::~GroupCore() = default;
@@ -86,12 +87,12 @@ Status GroupCore::Open() {
 }
 
 void GroupCore::Publish() {
-  shown_.Renew(seats_);
+  monitor_.Renew(seats_);
   state_.idling.store(seats_.idling(), std::memory_order_relaxed);
   state_.rank.store(seats_.rank(), std::memory_order_release);
   state_.ranks.store(seats_.ranks(), std::memory_order_release);
   state_.epoch.store(seats_.epoch(), std::memory_order_release);
-  if (lane_ != nullptr) lane_->Reopen(seats_.epoch());
+  if (lane_ != nullptr) lane_->Reopen(seats_.epoch(), seats_.NamesOfRanks());
   const GroupTags& tags = operations_.tags();
   endpoint_.HandleOffers(tags.First(seats_.epoch()), tags.Last(seats_.epoch()),
                          [core = shared_from_this(), epoch = seats_.epoch()](const p2p::Offer& offer) {
@@ -116,7 +117,7 @@ void GroupCore::Close() {
   Break(why, false);
   if (lane_ != nullptr) lane_->Shut(why);
   closed_ = true;
-  shown_.Close();
+  monitor_.Close();
   operations_.Close();
   members_.Close();
 }
@@ -215,7 +216,16 @@ p2p::OfferAnswer GroupCore::OnOffer(const p2p::Offer& offer, uint32_t epoch) {
   return operations_.OnOffer(offer);
 }
 
-// ---- from threads that wait ----
+// ---- from threads that wait, and from the lane ----
+
+void GroupCore::SendHome(std::unique_ptr<GroupOperation> operation) {
+  operation->core = shared_from_this();
+  home_.Post(static_cast<Mail*>(operation.release()));  // it owns itself until it is delivered
+}
+
+void GroupCore::OnTurnFailed(uint32_t epoch, uint64_t turn, const Status& why) {
+  home_.Post([core = shared_from_this(), epoch, turn, why] { core->SendFailed(epoch, turn, why); });
+}
 
 Status GroupCore::RunOverMessages(std::unique_ptr<GroupOperation> operation) {
   reactor::Completion ended;

@@ -4,10 +4,9 @@
 // Fails: a death or an abort breaks the epoch, and with it all operations.
 //   group -> group_core -> survivors -> members -> seats
 //                       -> operations -> operation_table, call_order, runners, ... -> group_operation (data)
-//                       -> arena_lane (includes the core: it sends home the operations that do not use the arena)
+//                       -> arena_lane
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -28,23 +27,7 @@
 
 namespace fusewire::collective {
 
-inline int64_t TimeoutOf(const CollectiveSpec& spec, const GroupOptions& options) {
-  return spec.timeout_ns == 0 ? options.timeout_ns : spec.timeout_ns;
-}
-
-// What other threads may know of a group's state.
-struct GroupState {
-  std::atomic<int> rank{0};
-  std::atomic<int> ranks{0};
-  std::atomic<uint32_t> epoch{0};
-  std::atomic<bool> is_broken{false};
-  std::atomic<reactor::Idling> idling{reactor::Idling::kLearned};
-
-  // How a thread that waits for an operation waits.
-  reactor::Idling waiting() const { return idling.load(std::memory_order_relaxed); }
-};
-
-class GroupCore final : private MemberHandler, public std::enable_shared_from_this<GroupCore> {
+class GroupCore final : private MemberHandler, public LaneHandler, public std::enable_shared_from_this<GroupCore> {
  public:
   GroupCore(p2p::Endpoint& endpoint, GroupOptions options);
   ~GroupCore();
@@ -52,7 +35,7 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   // At home.
   Status Open();
   // After StartWatch.
-  void Show() { shown_.Open(seats_); }
+  void Show() { monitor_.Open(seats_); }
   // Or ends it, if the lane has run it.
   void Begin(std::unique_ptr<GroupOperation> operation);
   void Cancel(uint64_t number, const Status& why);
@@ -60,8 +43,6 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   void Close();
   // Counts operations and messages that may still access the arrays, or this group's memory.
   reactor::Drain& under_way() { return under_way_; }
-  // The operation of that turn has failed here, in the arena.
-  void SendFailed(uint32_t epoch, uint64_t turn, const Status& why);
   void BeginShrink(int64_t timeout_ns, Done done);
   std::string NameOf(int rank) const;
   const Status& broken() const { return operations_.broken(); }
@@ -69,15 +50,14 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   // Any thread.
   reactor::Reactor& home() { return home_; }
   const GroupState& state() const { return state_; }
-  int rank() const { return state_.rank.load(std::memory_order_acquire); }
-  int ranks() const { return state_.ranks.load(std::memory_order_acquire); }
   OperationMaker& maker() { return maker_; }
   const GroupOptions& options() const { return options_; }
   p2p::Endpoint& endpoint() { return endpoint_; }
   // Null: the group has no arena.
   ArenaLane* lane() const { return lane_.get(); }
-  // Any thread but a home. Runs it over messages; its own deadline ends it.
-  Status RunOverMessages(std::unique_ptr<GroupOperation> operation);
+  void SendHome(std::unique_ptr<GroupOperation> operation) override;
+  // Any thread but a home.
+  Status RunOverMessages(std::unique_ptr<GroupOperation> operation) override;
 
  private:
   void OnControl(int seat, const ControlMessage& message) override;
@@ -85,6 +65,8 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   void OnLost(int seat) override;
   bool WaitsToReach(int seat) const override { return operations_.WaitsToReach(seat); }
 
+  void OnTurnFailed(uint32_t epoch, uint64_t turn, const Status& why) override;
+  void SendFailed(uint32_t epoch, uint64_t turn, const Status& why);
   void OnFailureMessage(int seat, const ControlMessage& message);
   void EnterEpoch(const std::vector<bool>& dead);
   // Publishes the values of the epoch that begins, for other threads.
@@ -94,7 +76,7 @@ class GroupCore final : private MemberHandler, public std::enable_shared_from_th
   p2p::Endpoint& endpoint_;
   reactor::Reactor& home_;
   const GroupOptions options_;
-  GroupMonitor shown_;
+  GroupMonitor monitor_;
   const std::unique_ptr<ArenaLane> lane_;
   reactor::Drain under_way_;
   Seats seats_;

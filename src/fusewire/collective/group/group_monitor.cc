@@ -223,14 +223,14 @@ uint32_t GroupMonitor::TagOfAgreement(int rank) {
 }
 
 uint32_t OpRecord::TagOf(int rank) const {
-  return place_ == kAgreement ? shown_->TagOfAgreement(rank) : shown_->TagOf(*wanted_, rank);
+  return place_ == kAgreement ? monitor_->TagOfAgreement(rank) : monitor_->TagOf(*spec_, rank);
 }
 
-void OpRecord::Begin(GroupMonitor* shown, const CollectiveSpec& spec, int64_t place, uint64_t flow, int64_t now_ns) {
+void OpRecord::Begin(GroupMonitor* monitor, const CollectiveSpec& spec, int64_t place, uint64_t flow, int64_t now_ns) {
   FUSEWIRE_DCHECK(!begun());
-  if (!shown->on() || observe::TheRecorder() == nullptr) return;
-  shown_ = shown;
-  wanted_ = &spec;
+  if (!monitor->on() || observe::TheRecorder() == nullptr) return;
+  monitor_ = monitor;
+  spec_ = &spec;
   place_ = place;
   flow_ = flow;
   begun_ns_ = now_ns;
@@ -258,7 +258,7 @@ void OpRecord::End(bool is_ok, uint64_t bytes) {
   late_.clear();
   missing_.clear();
   observe::EndOp(&whole_, is_ok, bytes);
-  shown_ = nullptr;
+  monitor_ = nullptr;
 }
 
 }  // namespace fusewire::collective

@@ -114,10 +114,10 @@ class OpRecord {
   OpRecord(const OpRecord&) = delete;
   OpRecord& operator=(const OpRecord&) = delete;
 
-  // `spec` and `shown` stay until End. place: the number of the call, from 1; -1 with a key. flow: the same at all
+  // `spec` and `monitor` stay until End. place: the number of the call, from 1; -1 with a key. flow: the same at all
   // ranks.
-  void Begin(GroupMonitor* shown, const CollectiveSpec& spec, int64_t place, uint64_t flow, int64_t now_ns);
-  bool begun() const { return shown_ != nullptr; }
+  void Begin(GroupMonitor* monitor, const CollectiveSpec& spec, int64_t place, uint64_t flow, int64_t now_ns);
+  bool begun() const { return monitor_ != nullptr; }
   int64_t begun_ns() const { return begun_ns_; }
   // All ranks that have not come yet, in their order; it waits since since_ns.
   void WaitFor(const std::vector<int>& missing, int64_t since_ns);
@@ -130,8 +130,8 @@ class OpRecord {
   };
   uint32_t TagOf(int rank) const;
 
-  GroupMonitor* shown_ = nullptr;
-  const CollectiveSpec* wanted_ = nullptr;
+  GroupMonitor* monitor_ = nullptr;
+  const CollectiveSpec* spec_ = nullptr;
   int64_t place_ = 0;
   uint64_t flow_ = 0;
   int64_t begun_ns_ = 0;

@@ -84,6 +84,10 @@ inline int64_t PlaceOf(const Fingerprint& print, bool is_of_lane) {
 // The status of an operation whose caller has cancelled its token.
 inline Status GivenUp() { return Status::Cancelled("the caller gave it up"); }
 
+inline int64_t TimeoutOf(const CollectiveSpec& spec, const GroupOptions& options) {
+  return spec.timeout_ns == 0 ? options.timeout_ns : spec.timeout_ns;
+}
+
 // Makes operations and numbers them, on any thread. Callers that wait use the memory of an earlier operation again.
 class OperationMaker {
  public:

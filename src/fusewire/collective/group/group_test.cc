@@ -163,7 +163,7 @@ void AgreeWithTheReference(int ranks, task::TransportChoice wire, const GroupOpt
       spec.from = one_array ? Pieces() : Of(from);
       spec.to = Pieces(pieces, 2);
       spec.key = keyed ? 1 + random.Below(3) : 0;
-      // Nobody looks at the op of what reduces nothing: these two do not go together.
+      // The op has no effect where nothing is reduced: these two do not go together.
       if (!Reduces(kind)) spec.reduction = {Op::kAnd, Type::kF64, {}};
       const Status status = group.Run(spec);
       EXPECT_TRUE(status.ok()) << KindName(kind) << " round " << round << ": " << status.ToString();

@@ -23,10 +23,10 @@ Members::Members(p2p::Endpoint& endpoint, uint64_t control_tag, Seats* seats, Me
       seats_(seats),
       handler_(handler),
       under_way_(under_way),
-      ears_(static_cast<size_t>(seats->count())) {}
+      listeners_(static_cast<size_t>(seats->count())) {}
 
 Status Members::Connect(const std::vector<GroupMember>& members) {
-  FUSEWIRE_CHECK(members.size() == ears_.size());
+  FUSEWIRE_CHECK(members.size() == listeners_.size());
   for (int seat = 0; seat < seats_->count(); ++seat) {
     if (seat == seats_->own()) continue;
     const GroupMember& member = members[static_cast<size_t>(seat)];
@@ -40,10 +40,10 @@ Status Members::Connect(const std::vector<GroupMember>& members) {
 
 void Members::Close() {
   closed_ = true;
-  for (Ear& ear : ears_) {
-    if (ear.receive != nullptr) ear.receive->Cancel();
-    if (ear.awaiting) ear.awaits->Cancel();
-    ear.again.reset();
+  for (Listener& listener : listeners_) {
+    if (listener.receive != nullptr) listener.receive->Cancel();
+    if (listener.awaiting) listener.awaits->Cancel();
+    listener.again.reset();
   }
 }
 
@@ -56,26 +56,27 @@ void Members::Listen() {
 }
 
 void Members::ListenTo(int seat) {
-  Ear& ear = EarOf(seat);
-  if (ear.receive == nullptr) {
-    ear.heard.resize(kControlBytesMax);
-    ear.receive = std::make_unique<p2p::ReceiveOp>(endpoint_, seats_->at(seat).peer, control_tag_,
-                                                   Bytes(ear.heard.data(), ear.heard.size()));
-    ear.receive->timeout_ns = kForeverNs;
-    ear.receive->then = [this, seat] { OnHeard(seat); };
+  Listener& listener = ListenerOf(seat);
+  if (listener.receive == nullptr) {
+    listener.heard.resize(kControlBytesMax);
+    listener.receive = std::make_unique<p2p::ReceiveOp>(endpoint_, seats_->at(seat).peer, control_tag_,
+                                                        Bytes(listener.heard.data(), listener.heard.size()));
+    listener.receive->timeout_ns = kForeverNs;
+    listener.receive->then = [this, seat] { OnHeard(seat); };
   }
   under_way_->Open();
-  ear.receive->Post();
+  listener.receive->Post();
 }
 
 void Members::OnHeard(int seat) {
-  Ear& ear = EarOf(seat);
+  Listener& listener = ListenerOf(seat);
   under_way_->Close();
-  const Status status = ear.receive->status();
+  const Status status = listener.receive->status();
   if (closed_ || status.code() == Code::kCancelled) return;
   if (!status.ok()) return Lose(seat, status);
-  FUSEWIRE_CHECK(ear.receive->bytes <= ear.heard.size());
-  Result<ControlMessage> message = DecodeControl(ConstBytes(ear.heard.data(), static_cast<size_t>(ear.receive->bytes)));
+  FUSEWIRE_CHECK(listener.receive->bytes <= listener.heard.size());
+  Result<ControlMessage> message =
+      DecodeControl(ConstBytes(listener.heard.data(), static_cast<size_t>(listener.receive->bytes)));
   ListenTo(seat);
   if (!message.ok()) return Lose(seat, message.status());
   handler_->OnControl(seat, message.value());
@@ -93,30 +94,30 @@ void Members::Lose(int seat, const Status& why) {
 // ---- sends that wait for their peer ----
 
 void Members::AwaitPeer(int seat) {
-  Ear& ear = EarOf(seat);
-  if (ear.awaiting || closed_) return;
-  if (ear.awaits == nullptr) {
-    ear.awaits = std::make_unique<p2p::AwaitPeerOp>(endpoint_, *seats_->at(seat).peer);
-    ear.again = std::make_unique<reactor::Timer>([this, seat] {
+  Listener& listener = ListenerOf(seat);
+  if (listener.awaiting || closed_) return;
+  if (listener.awaits == nullptr) {
+    listener.awaits = std::make_unique<p2p::AwaitPeerOp>(endpoint_, *seats_->at(seat).peer);
+    listener.again = std::make_unique<reactor::Timer>([this, seat] {
       if (handler_->WaitsToReach(seat)) AwaitPeer(seat);
     });
-    ear.awaits->then = [this, seat] { OnAwaited(seat); };
+    listener.awaits->then = [this, seat] { OnAwaited(seat); };
   }
-  ear.awaiting = true;
+  listener.awaiting = true;
   under_way_->Open();
-  ear.awaits->Post();
+  listener.awaits->Post();
 }
 
 void Members::OnAwaited(int seat) {
-  Ear& ear = EarOf(seat);
-  FUSEWIRE_DCHECK(ear.awaiting);
-  ear.awaiting = false;
+  Listener& listener = ListenerOf(seat);
+  FUSEWIRE_DCHECK(listener.awaiting);
+  listener.awaiting = false;
   under_way_->Close();
-  const Status status = ear.awaits->status();
+  const Status status = listener.awaits->status();
   if (closed_ || status.code() == Code::kCancelled) return;
   if (status.ok()) return handler_->OnReached(seat);
   if (status.code() == Code::kRefused) return Lose(seat, status);
-  home_.Arm(ear.again.get(), kAgainNs);
+  home_.Arm(listener.again.get(), kAgainNs);
 }
 
 // ---- control messages to other members ----

@@ -60,7 +60,7 @@ class Members {
 
  private:
   // The operations that listen to a seat.
-  struct Ear {
+  struct Listener {
     std::unique_ptr<p2p::ReceiveOp> receive;
     std::vector<uint8_t> heard;
     std::unique_ptr<p2p::AwaitPeerOp> awaits;
@@ -78,9 +78,9 @@ class Members {
   void OnHeard(int seat);
   void OnAwaited(int seat);
   void SendCounted(int seat, const ControlMessage& message, bool answers);
-  Ear& EarOf(int seat) {
-    FUSEWIRE_DCHECK(static_cast<size_t>(seat) < ears_.size());
-    return ears_[static_cast<size_t>(seat)];
+  Listener& ListenerOf(int seat) {
+    FUSEWIRE_DCHECK(static_cast<size_t>(seat) < listeners_.size());
+    return listeners_[static_cast<size_t>(seat)];
   }
 
   p2p::Endpoint& endpoint_;
@@ -89,7 +89,7 @@ class Members {
   Seats* const seats_;
   MemberHandler* const handler_;
   reactor::Drain* const under_way_;
-  std::vector<Ear> ears_;  // by seat
+  std::vector<Listener> listeners_;  // by seat
   std::list<SentControl> sent_;
   bool closed_ = false;
 };

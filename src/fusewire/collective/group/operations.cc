@@ -34,8 +34,8 @@ constexpr size_t kLateRanksMax = 8;
 Status MismatchOf(const Seats& seats, const Fingerprint& mine, int rank, const Fingerprint& other) {
   const std::string where =
       mine.keyed != 0 ? "under key " + std::to_string(mine.key) : "in call " + std::to_string(mine.turn);
-  return Status::Invalid("ranks want different things " + where + ": " + seats.RankText(seats.rank()) + " " +
-                         mine.Describe() + ", " + seats.RankText(rank) + " " + other.Describe())
+  return Status::Invalid("the ranks disagree " + where + ": " + seats.RankText(seats.rank()) + " " + mine.Describe() +
+                         ", " + seats.RankText(rank) + " " + other.Describe())
       .Next("make the same calls with the same counts at all ranks");
 }
 
@@ -183,7 +183,8 @@ void Operations::TurnMail::Post() {
 }
 
 Operations::Operations(p2p::Endpoint& endpoint, const GroupOptions& options, const Seats* seats, Members* members,
-                       reactor::Drain* under_way, std::function<bool(uint64_t turn)> over_messages, GroupMonitor* shown)
+                       reactor::Drain* under_way, std::function<bool(uint64_t turn)> over_messages,
+                       GroupMonitor* monitor)
     : home_(endpoint.home()),
       seats_(seats),
       members_(members),
@@ -191,7 +192,7 @@ Operations::Operations(p2p::Endpoint& endpoint, const GroupOptions& options, con
       order_(options.name, std::move(over_messages)),
       runners_(endpoint, options, seats, this),
       table_(home_, [this](GroupOperation* operation) { OnDeadline(operation); }),
-      recorder_(home_, shown, &table_),
+      recorder_(home_, monitor, &table_),
       failed_tags_(endpoint, under_way) {}
 
 // ---- begin ----

@@ -128,7 +128,7 @@ class Operations final : private RunnerOwner {
   // `over_messages` as in call_order.h.
   // `under_way` counts operations from Begin until their `done` has returned.
   Operations(p2p::Endpoint& endpoint, const GroupOptions& options, const Seats* seats, Members* members,
-             reactor::Drain* under_way, std::function<bool(uint64_t turn)> over_messages, GroupMonitor* shown);
+             reactor::Drain* under_way, std::function<bool(uint64_t turn)> over_messages, GroupMonitor* monitor);
   // Mail keeps the owner alive until it is delivered.
   void SetOwner(std::weak_ptr<void> owner) { owner_ = std::move(owner); }
 
@@ -156,7 +156,7 @@ class Operations final : private RunnerOwner {
   bool WaitsToReach(int seat) const;
 
  private:
-  // Brings what must not happen inside another call: the end of operations, and the next turn of work.
+  // Carries what must not happen inside another call: the end of operations, and the next turn of work.
   class TurnMail final : public Mail {
    public:
     explicit TurnMail(Operations* operations) : operations_(operations) {}

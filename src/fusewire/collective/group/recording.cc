@@ -10,7 +10,7 @@
 namespace fusewire::collective {
 namespace {
 
-// Long before anybody asks why a job stands, and rare enough to cost nothing.
+// Soon enough for `fusewire why`, and rare enough to cost nothing.
 constexpr int64_t kLookNs = 100 * kMillisecondNs;
 
 std::vector<int> MissingFor(const ScheduleRunner& runner, int ranks) {
@@ -30,11 +30,11 @@ void ArenaRecorder::Open(int64_t now_ns) {
   Fingerprint place;
   place.epoch = static_cast<uint16_t>(operation_->given_epoch);
   place.turn = *operation_->given_turn;
-  record_.Begin(shown_, operation_->spec, PlaceOf(place, true), tags_.Of(operation_->given_epoch, place), now_ns);
+  record_.Begin(monitor_, operation_->spec, PlaceOf(place, true), tags_.Of(operation_->given_epoch, place), now_ns);
 }
 
 void ArenaRecorder::OnWait(int64_t since_ns, uint64_t missing) {
-  if (operation_ == nullptr || !shown_->on()) return;
+  if (operation_ == nullptr || !monitor_->on()) return;
   if (!record_.begun()) Open(since_ns);
   std::vector<int> ranks;
   for (int rank = 0; missing != 0; ++rank, missing >>= 1) {
@@ -44,9 +44,9 @@ void ArenaRecorder::OnWait(int64_t since_ns, uint64_t missing) {
 }
 
 void MessageRecorder::Begin(GroupOperation* operation) {
-  if (!shown_->on()) return;
+  if (!monitor_->on()) return;
   operation->record = std::make_unique<OpRecord>();
-  operation->record->Begin(shown_, operation->spec, PlaceOf(operation->print, operation->given_turn.has_value()),
+  operation->record->Begin(monitor_, operation->spec, PlaceOf(operation->print, operation->given_turn.has_value()),
                            operation->tag, home_.now_ns());
   Arm();
 }

@@ -16,12 +16,12 @@
 
 namespace fusewire::collective {
 
-// Of the operations of an arena. A small one takes less time than its record: it is counted, and
-// recorded only once it waits for longer than its spin, or while somebody reads the records. Home: the thread that
+// Records the operations of an arena. A small one takes less time than its record: it is counted, and recorded
+// only once it waits for longer than its spin, or while somebody reads the records. Home: the thread that
 // serves the lane. Owns: the record of the operation under way.
 class ArenaRecorder final : public ArenaWaits {
  public:
-  ArenaRecorder(GroupMonitor* shown, const std::string& group_name) : shown_(shown), tags_(group_name) {}
+  ArenaRecorder(GroupMonitor* monitor, const std::string& group_name) : monitor_(monitor), tags_(group_name) {}
 
   // Null: its caller has left it, and only its turn is served.
   void Begin(const GroupOperation* operation) {
@@ -46,19 +46,19 @@ class ArenaRecorder final : public ArenaWaits {
   static constexpr size_t kWholeBytesMin = 64 * 1024;
   void Open(int64_t now_ns);
 
-  GroupMonitor* const shown_;
+  GroupMonitor* const monitor_;
   const GroupTags tags_;
   Tally tally_;
   const GroupOperation* operation_ = nullptr;
   OpRecord record_;
 };
 
-// Of the operations that go over messages: it looks from time to time for which ranks those wait that last. Home: the
+// Records operations that go over messages: from time to time, also for which ranks the long ones wait. Home: the
 // endpoint's. Owns: the timer, and the counts. It does nothing if the group isn't shown.
 class MessageRecorder {
  public:
-  MessageRecorder(reactor::Reactor& home, GroupMonitor* shown, const OperationTable* table)
-      : home_(home), shown_(shown), table_(table) {}
+  MessageRecorder(reactor::Reactor& home, GroupMonitor* monitor, const OperationTable* table)
+      : home_(home), monitor_(monitor), table_(table) {}
 
   // It has its place among all calls.
   void Begin(GroupOperation* operation);
@@ -70,7 +70,7 @@ class MessageRecorder {
   void Look();
 
   reactor::Reactor& home_;
-  GroupMonitor* const shown_;
+  GroupMonitor* const monitor_;
   const OperationTable* const table_;
   Tally tally_;
   std::unique_ptr<reactor::Timer> timer_;

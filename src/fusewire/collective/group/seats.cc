@@ -72,6 +72,13 @@ std::vector<p2p::Peer*> Seats::PeersOfRanks() const {
   return peers;
 }
 
+std::vector<std::string> Seats::NamesOfRanks() const {
+  std::vector<std::string> names;
+  names.reserve(seats_of_ranks_.size());
+  for (const int seat : seats_of_ranks_) names.push_back(at(seat).name);
+  return names;
+}
+
 reactor::Idling Seats::idling() const {
   const std::vector<int>& hosts = places_.hosts;
   if (hosts.empty()) return reactor::Idling::kLearned;

@@ -5,6 +5,7 @@
 // Ranks are numbered from 0 in the order of seats, without gaps; this member always has one.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -54,6 +55,7 @@ class Seats {
   uint32_t epoch() const { return epoch_; }
   const Places& places() const { return places_; }
   std::vector<p2p::Peer*> PeersOfRanks() const;
+  std::vector<std::string> NamesOfRanks() const;
   // How a thread that waits for an operation waits.
   reactor::Idling idling() const;
   // "rank 1 (b)"
@@ -74,6 +76,18 @@ class Seats {
   uint32_t epoch_ = 0;
   std::vector<int> seats_of_ranks_;
   Places places_;  // of the current ranks
+};
+
+// What other threads may know of a group's state.
+struct GroupState {
+  std::atomic<int> rank{0};
+  std::atomic<int> ranks{0};
+  std::atomic<uint32_t> epoch{0};
+  std::atomic<bool> is_broken{false};
+  std::atomic<reactor::Idling> idling{reactor::Idling::kLearned};
+
+  // How a thread that waits for an operation waits.
+  reactor::Idling waiting() const { return idling.load(std::memory_order_relaxed); }
 };
 
 }  // namespace fusewire::collective

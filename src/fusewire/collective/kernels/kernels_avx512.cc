@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Compiled for AVX-512; see CMakeLists.txt. On other machines it is empty.
 #include "fusewire/collective/kernels/kernels.h"
-#include "fusewire/collective/kernels/levels.h"
 
 namespace fusewire::collective {
 

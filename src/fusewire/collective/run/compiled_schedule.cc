@@ -1,11 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/collective/run/compiled_schedule.h"
 
-#include <algorithm>
 #include <array>
 #include <iterator>
 #include <map>
 #include <utility>
+
+#include "fusewire/collective/schedule/schedule_builder.h"
 
 namespace fusewire::collective {
 namespace {

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A schedule prepared for its run: its steps as nodes, in the order in which they begin, with their dependencies.
-// Home: any thread, plain values. Owns: the schedule. Fails: Make, with kInvalid, as Compile in schedule.h.
+// Home: any thread, plain values. Owns: the schedule. Fails: Make, with kInvalid, as Compile in schedule_builder.h.
 // Nodes are in the order of their stages; a node enables only later nodes, and `needs` is the number of nodes that
 // enable it.
 #pragma once

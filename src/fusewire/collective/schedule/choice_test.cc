@@ -6,7 +6,7 @@
 #include <string>
 
 #include "fusewire/collective/schedule/interpreter_test.h"
-#include "fusewire/collective/schedule/schedule.h"
+#include "fusewire/collective/schedule/schedule_builder.h"
 
 namespace fusewire::collective {
 namespace {

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A collective over messages, compiled into one rank's steps: sends, receives, reductions and copies, in order.
-// Home: any thread, plain values. Owns: its lists. Fails: Compile, with a Status that names the invalid field.
+// Home: any thread, plain values. Owns: its lists.
 // A runner needs no knowledge of the algorithm: it starts all steps of a stage in their order, and the next stage when
 // all of them have ended. Within a stage no step reads or writes elements that another one writes. The k-th send from a
 // to b meets the k-th receive at b from a, and both have the same size.
@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "fusewire/base/status.h"
 #include "fusewire/collective/kernels/types.h"
 #include "fusewire/collective/schedule/algorithm.h"
 
@@ -69,7 +68,5 @@ struct Request {
 };
 
 constexpr int kScheduleRanksMax = 64 * 1024;
-
-Result<Schedule> Compile(const Request& request);
 
 }  // namespace fusewire::collective

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Helpers to write schedules: spans, blocks, and a builder of stages.
-// Home: the thread that compiles. Owns: the schedule that it builds.
+// Compiles schedules, and has what their algorithms are written with: spans, blocks, and a builder of stages.
+// Home: the thread that compiles. Owns: the schedule that it builds. Fails: Compile, with a Status that names the
+// invalid field.
 #pragma once
 
 #include <algorithm>
@@ -9,9 +10,12 @@
 #include <vector>
 
 #include "fusewire/base/check.h"
+#include "fusewire/base/status.h"
 #include "fusewire/collective/schedule/schedule.h"
 
 namespace fusewire::collective {
+
+Result<Schedule> Compile(const Request& request);
 
 inline Span Input(size_t at, size_t count) { return {Memory::kInput, at, count}; }
 inline Span Output(size_t at, size_t count) { return {Memory::kOutput, at, count}; }

@@ -1,8 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Schedules that only move bytes.
-#include <algorithm>
 #include <bit>
-#include <cstddef>
 
 #include "fusewire/collective/schedule/schedule_builder.h"
 

@@ -2,7 +2,6 @@
 // The graphs that a session has registered with TensorFlow's worker, and what a pass over a graph asks about its nodes.
 // TensorFlow's GraphMgr has no way to run a graph by anything but TensorFlow's own executor: here another one takes its
 // place.
-// Home: any thread. Owns: nothing. Fails: never.
 #pragma once
 
 #include <cstdint>

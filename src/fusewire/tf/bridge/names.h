@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// TensorFlow's long names, as people say them: in profiles, and at the status port.
+// TensorFlow's long names in short, for people: in profiles, and at the status port.
 // Home: any thread. Fails: never; a text that is not such a name stays as it is.
 #pragma once
 

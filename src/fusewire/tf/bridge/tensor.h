@@ -52,7 +52,7 @@ TfStatus AppendTensor(const tensorflow::Tensor& tensor, std::string* head, Buffe
 
 // The destination of a tensor.
 struct TensorPlace {
-  tensorflow::Device* device = nullptr;  // null: nobody wants the tensor any more, it is only read past
+  tensorflow::Device* device = nullptr;  // null: the tensor is no longer wanted, and only skipped
   tensorflow::AllocatorAttributes attributes;
   tensorflow::DeviceContext* context = nullptr;
 };

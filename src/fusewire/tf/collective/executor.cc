@@ -4,7 +4,6 @@
 // Home: any thread. Owns: nothing more than its bases. Fails: each operation with a status that names the task.
 #include "fusewire/tf/collective/groups.h"
 
-#include <atomic>
 #include <optional>
 
 #include <absl/strings/str_cat.h>

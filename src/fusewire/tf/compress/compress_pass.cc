@@ -468,7 +468,7 @@ TfStatus Compressor::UseInt8(Way* way) {
   return TfStatus();
 }
 
-// Whether all that becomes of this tensor, on the task that it goes to, is an update of tables that are meant.
+// Whether the task that receives this tensor uses it only to update tables that are to be compressed.
 bool Compressor::EndsInUpdates(const Edge& edge, std::map<const Edge*, bool>* known) const {
   static const auto* arithmetic =
       new Types{"AddN", "AddV2", "Identity", "Mul", "Neg", "Pack", "Sqrt", "Square", "Sum", "UnsortedSegmentSum"};

@@ -196,7 +196,7 @@ TEST_F(CompressTest, RowsAndGradientsOfNamedTablesAreHalfAsLarge) {
   EXPECT_EQ(Before("train_wide/sum", 0), "Placeholder worker");
 }
 
-TEST_F(CompressTest, ARateIsNoGradient) {
+TEST_F(CompressTest, ARateIsNotAGradient) {
   Train("train", Table("table"), ids_, gradients_);
   EXPECT_EQ(Apply(Bf16()).gradients, 1);
   EXPECT_EQ(Before("train/scaled", 1), "Placeholder worker");

@@ -3,7 +3,6 @@
 // and those before and behind a lookup whose rows are used again, on the worker.
 //   ids -> FusewireFreshIds -> missing -> lookup -> rows -> FusewireAllRows -> a row for each of ids
 #include <algorithm>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>

@@ -103,7 +103,7 @@ TEST_F(QuantizeOpTest, RowsOfAnyRankComeBack) {
   EXPECT_EQ(small.shape(), tensorflow::TensorShape({0, 12}));
 }
 
-TEST_F(QuantizeOpTest, WhatIsNoRowIsRefused) {
+TEST_F(QuantizeOpTest, InvalidRowsAreRefused) {
   tensorflow::Tensor out;
   for (const tensorflow::TensorShape& shape : {tensorflow::TensorShape({}), tensorflow::TensorShape({5, 4})}) {
     const TfStatus refused = Run("FusewireRestore", {tensorflow::Tensor(tensorflow::DT_INT8, shape)}, &out);

@@ -69,7 +69,7 @@ TEST(RowCache, OldRowsMakeRoomAndNewOnesWaitForIt) {
   EXPECT_THAT(UseRows(&cache, {101}, 4), ElementsAre(3));
 }
 
-TEST(RowCache, RowsOfAnotherLengthBeginAnew) {
+TEST(RowCache, RowsOfAnotherLengthStartAgain) {
   RowCache cache(5);
   UseRows(&cache, {1, 2}, 1);
   const RowCache::Found found = cache.Begin({3});

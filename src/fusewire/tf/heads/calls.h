@@ -123,7 +123,7 @@ Status DecodeKeptHead(VarReader* reader, KeptHead* kept);
 //           [advertised:host] ["state/" state:hex] ["epoch/" epoch:decimal] ["joins/"]
 // with one space between. A reader ignores words that it does not know; to one from before the state, the words with a
 // slash are invalid hosts.
-// Home: none, plain values. Fails: Decode with false, for what no task with the plug-in says.
+// Home: none, plain values. Fails: Decode with false, for a text that no task with the plug-in sends.
 struct DataPort {
   uint16_t port = 0;
   uint64_t incarnation = 0;
@@ -135,7 +135,7 @@ struct DataPort {
   std::string advertised;   // the host at which it is reached; empty: the one that the cluster names
   // Of its variables. A task that is restarted with what it had says the same again; 0: it would come back empty.
   uint64_t state = 0;
-  // Of such a task: how often somebody has taken it over. Its calls are those from kWhereabouts on, too.
+  // Of such a task: how often it has been taken over. Its calls are those from kWhereabouts on, too.
   uint64_t epoch = 0;
   bool joins = false;  // its collectives begin in a new group once all members have found it
 };

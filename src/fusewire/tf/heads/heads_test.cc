@@ -143,7 +143,7 @@ TEST(Heads, WhatServersSayWhileATaskMovesIsReadAsItIsWritten) {
   });
 }
 
-TEST(Heads, OfAMoveWhatNobodySaysIsRefused) {
+TEST(Heads, MalformedMessagesOfAMoveAreRefused) {
   HandOver asked;
   std::vector<KeptTensor> values;
   EXPECT_FALSE(DecodeHandOver(EncodeHandOver({7, static_cast<MoveWant>(0)}), &asked).ok());

@@ -1,9 +1,9 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // What two servers say while a task moves from one to the other, as plain values. The new one asks, and the old one
 // answers: it begins; it gets rounds of frames (heads/snapshots.h), first all that the task holds, then what was
-// written since; the old one closes, and gives the last round, with what belongs to steps under way. Who has the task
-// then, the snapshot folder says (snapshot/ownership.h). Home: none, pure functions. Owns: plain values. Fails: with
-// what is wrong.
+// written since; the old one closes, and gives the last round, with what belongs to steps under way. The snapshot
+// folder then says which server has the task (snapshot/ownership.h). Home: none, pure functions. Owns: plain values.
+// Fails: with what is wrong.
 #pragma once
 
 #include <cstdint>

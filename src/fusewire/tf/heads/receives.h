@@ -40,7 +40,7 @@ struct AnswerHead {
   uint64_t index = 0;
   AnswerKind kind = kValue;
 };
-// To one of so many wants.
+// The head of the answer to one of `wants`.
 Status DecodeAnswerHead(VarReader* reader, uint64_t wants, AnswerHead* head);
 
 // ---- fused ----
@@ -83,7 +83,7 @@ struct TensorHead {
   TensorForm form = TensorForm::kControl;  // of which the rest is not set
   uint64_t type = 0;                       // TensorFlow's number; may be none
   size_t rank = 0;
-  std::array<int64_t, kTensorRankMax> dims;  // so many as the rank, the others are not set; may be negative
+  std::array<int64_t, kTensorRankMax> dims;  // as many as the rank, the others are not set; may be negative
   // Of strings and protobufs; raw elements that are inline follow, as many as the shape needs.
   uint64_t bytes = 0;
   ConstBytes content;  // inline
@@ -94,9 +94,9 @@ Status DecodeTensorHead(VarReader* reader, TensorHead* head);
 class PackedTexts {
  public:
   explicit PackedTexts(ConstBytes content) : lengths_(content), texts_(ConstBytes()), content_(content) {}
-  // Finds the first of so many. False: their lengths are cut off.
+  // Finds the first of `count`. False: their lengths are cut off.
   bool Open(uint64_t count);
-  // So often. False: it is cut off.
+  // Reads that many. False: it is cut off.
   bool Next(ConstBytes* text);
 
  private:

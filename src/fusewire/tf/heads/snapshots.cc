@@ -39,7 +39,7 @@ uint32_t CrcOf(ConstBytes frame, ConstBytes content, uint32_t before) {
   return wire::Crc32c(content, wire::Crc32c(frame.Sub(0, kStateFrameBytes - kCrcBytes), before));
 }
 
-// Whether so many can follow, of which each takes some bytes: then there may be memory for them.
+// Whether that many can follow, as each takes some bytes: only then is memory reserved for them.
 bool IsCount(const VarReader& reader, uint64_t count, size_t bytes_each) {
   return reader.ok() && count <= reader.left().size / bytes_each;
 }

@@ -325,7 +325,7 @@ Channel::Channel(task::Task& task, Options options)
 
 Channel::~Channel() {
   FUSEWIRE_DCHECK(!reactor::Reactor::InsideAny());
-  FUSEWIRE_DCHECK(entrance_.empty());  // each receive holds its channel
+  FUSEWIRE_DCHECK(inbox_.empty());  // each receive holds its channel
   client_.Close();
   home_.Run([this] {
     FUSEWIRE_DCHECK(gathered_.empty());
@@ -376,8 +376,8 @@ void Channel::GoTogether(std::vector<Recv*> recvs) {
 }
 
 void Channel::Enter(Recv* recv) {
-  entrance_.Push(recv);
-  if (!is_called_.exchange(true)) home_.Post(static_cast<Mail*>(&doorman_));
+  inbox_.Push(recv);
+  if (!is_called_.exchange(true)) home_.Post(static_cast<Mail*>(&gather_mail_));
 }
 
 // An executor starts its receives one after the other, less than a microsecond apart. A request with only the first one
@@ -393,11 +393,11 @@ void Channel::Gather() {
   int64_t now_ns = clock->NowNs(), last_ns = now_ns, end_ns = now_ns + kGatherNsMax;
   int looks = 0;
   do {
-    if (entrance_.DeliverAll() > 0) last_ns = now_ns;
+    if (inbox_.DeliverAll() > 0) last_ns = now_ns;
     now_ns = clock->NowNs();
   } while (now_ns - last_ns < quiet_ns && now_ns < end_ns && ++looks < kLooksMax);
   is_called_.store(false);
-  if (!entrance_.empty() && !is_called_.exchange(true)) home_.Post(static_cast<Mail*>(&doorman_));
+  if (!inbox_.empty() && !is_called_.exchange(true)) home_.Post(static_cast<Mail*>(&gather_mail_));
 }
 
 void Channel::Collect(Recv* recv) {

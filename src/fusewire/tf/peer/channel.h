@@ -34,7 +34,7 @@ class TicketBook {
  public:
   TicketBook();
   Ticket Take();
-  // Its run has ended, whatever its end.
+  // Its run has ended, well or not.
   void GiveBack(const Ticket& ticket);
 
  private:
@@ -114,7 +114,7 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
     transport::Address address;
     uint64_t incarnation = 0;
     std::string target;    // "/job:ps/replica:0/task:0", for words
-    std::string protocol;  // of this task, for words; empty: says nothing
+    std::string protocol;  // of this task, for logs; empty: it logs nothing
     int64_t patience_ns = 0;
     // For how long a call may be made again, from the last sign of life of a peer whose connection is lost.
     int64_t recovery_ns = 0;
@@ -167,9 +167,9 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   void OnUp(const char* wire);
   void OnDown(const Status& why, bool was_up);
 
-  // A mail that takes the receives out of the entrance.
-  struct Doorman final : Mail {
-    explicit Doorman(Channel* channel_in) : channel(channel_in) {}
+  // A mail that takes the receives out of the inbox.
+  struct GatherMail final : Mail {
+    explicit GatherMail(Channel* channel_in) : channel(channel_in) {}
     void Deliver() override { channel->Gather(); }
     Channel* const channel;
   };
@@ -193,9 +193,9 @@ class Channel final : public std::enable_shared_from_this<Channel>, private reac
   Losses losses_;
   rpc::Client client_;
   reactor::Reactor& home_;
-  Mailbox entrance_;                    // receives on their way home
-  std::atomic<bool> is_called_{false};  // the doorman is posted
-  Doorman doorman_{this};
+  Mailbox inbox_;                       // receives on their way home
+  std::atomic<bool> is_called_{false};  // gather_mail_ is posted
+  GatherMail gather_mail_{this};
   KeyNames names_;                                              // at home
   std::vector<Recv*> gathered_;                                 // at home
   reactor::Timer cleanup_timer_;                                // at home

@@ -399,7 +399,7 @@ TEST(Channel, WaitsForAPeerAsLongAsItsPatience) {
   EXPECT_LT(world.world.clock()->NowNs() - begun_ns, 10 * kSecondNs);
 }
 
-TEST(Channel, IsLostIfWhoeverHasTakenTheTaskDoesNotAnswer) {
+TEST(Channel, IsLostIfTheNewOwnerOfTheTaskDoesNotAnswer) {
   for (uint64_t epoch : {1, 2}) {
     DataWorld world;
     world.world.PauseHost("ps");

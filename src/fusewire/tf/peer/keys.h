@@ -31,7 +31,7 @@ namespace fusewire::tf {
 class KeyNames {
  public:
   KeyNames();
-  // Begins a request of so many wants.
+  // Begins a request with this many wants.
   void Begin(size_t count, std::string* head);
   // Adds one want to it. Returns what the key's receives are recorded as; valid until the next call.
   const Mark& Append(absl::string_view full_key, int64_t step, std::string* head);

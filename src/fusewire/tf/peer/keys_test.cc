@@ -103,7 +103,7 @@ TEST(Keys, OfManyReceiversDoNotMix) {
   }
 }
 
-TEST(Keys, ThatAreNoneAreAnError) {
+TEST(Keys, MalformedOnesAreAnError) {
   KeyNames names;
   KeyLibrary library;
   std::vector<Want> read;

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Under which names the operations of this plug-in are recorded (observe/event.h): made once for each key, part or
-// method, and kept beside it. And the counters of the plug-in in this process, over all its servers.
+// The names under which the operations of this plug-in are recorded (observe/event.h): made once for each key, part or
+// method, and kept beside it. Also the counters of the plug-in in this process, over all its servers.
 // Home: any thread, pure functions but for the recorder's table of names. Owns: the counters, until the process ends.
 // Fails: never; without a recorder, and for a key that can't be read, all marks are the same.
 #pragma once
@@ -60,7 +60,7 @@ struct Counters {
 // Lives until the process ends.
 Counters& GlobalCounters();
 
-// Each counter, and each count of observe::Event, for those who show them all.
+// Each counter, and each count of observe::Event, for a reader that shows all of them.
 struct CounterAbout {
   const char* name;
   const char* help;

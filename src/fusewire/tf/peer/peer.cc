@@ -271,7 +271,7 @@ struct Peer::Return {
 
   bool is_early() const { return Clock::Real()->NowNs() + kReturnPauseUs * 1000 < deadline_ns; }
   bool is_over() const { return scout != nullptr && scout->is_over(); }
-  // False: others have said where the task is.
+  // False: another task has reported where it is.
   bool Stop() const { return scout == nullptr || scout->Stop(); }
 };
 

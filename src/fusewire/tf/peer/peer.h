@@ -69,13 +69,13 @@ class Peer : public std::enable_shared_from_this<Peer> {
   struct Options {
     std::string target;
     std::string address;       // "host:port", as the cluster names it
-    std::string protocol;      // of this task, for the log; empty: it says nothing of connections
+    std::string protocol;      // of this task, for the log; empty: it logs no connections
     std::string data_address;  // from .endpoint_map; empty: not there
     int64_t patience_ns = 0;
     int64_t recovery_ns = 0;    // see Channel::Options
     bool must_encrypt = false;  // no way over gRPC, which does not
     WhereaboutsPtr known;       // of this process
-    // Whom to ask next where the task is; null: nobody, now.
+    // The next task to ask where this one is; null: none at present.
     std::function<ChannelPtr(uint64_t turn)> other;
   };
   // `task` outlives the peer. Null: the way is gRPC, whatever the peer speaks.
@@ -104,7 +104,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   // Asks others where the task is, until one names a later epoch than the last that was found here; the next Route goes
   // there. The caller may stop the search.
   ScoutPtr Seek(int64_t every_us, std::function<ChannelPtr(uint64_t turn)> other, std::function<void()> found);
-  // It may come back with what it had: it is to be told of graphs again.
+  // It may come back with its state: its graphs must then be sent again.
   bool may_return();
   // That it has announced last; 0: nobody takes it over, or it has not been asked yet.
   uint64_t epoch();
@@ -125,9 +125,9 @@ class Peer : public std::enable_shared_from_this<Peer> {
   void AwaitAtPlace(const ReturnPtr& awaited);
   // `awaited` null: the answer counts, whatever it is.
   void Ask(const SidePtr& side, const ReturnPtr& awaited);
-  // What a task says of itself, with what others say of it: the later epoch counts. Fails if that one is lost.
+  // What a task reports about itself, and others about it: the later epoch counts. Fails if that one is lost.
   TfStatus Compare(PortWords* words);
-  // Others have said it. False: nothing later than what was found here before.
+  // Reported by another task. False: it is not newer than what was found here before.
   bool IsFoundElsewhere(PortWords* words);
   // `deadline_ns`: until then it is looked for again, if it has moved on meanwhile.
   void Answered(const SidePtr& side, const TfStatus& status, bool has_plugin, PortWords words, int64_t deadline_ns);

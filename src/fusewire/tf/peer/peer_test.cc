@@ -256,7 +256,7 @@ TEST_F(PeerTest, AChannelThatWasLostIsReplacedAfterAnotherQuestion) {
   EXPECT_NE(second.channel, first.channel);
 }
 
-TEST_F(PeerTest, OneThatIsBackWithWhatItHadIsToldItsSessionsAgain) {
+TEST_F(PeerTest, AServerThatIsBackWithItsStateIsToldItsSessionsAgain) {
   PeerPtr peer = MakeLostPeer(/*state=*/7);
   Routing first, second;
   Route(peer, &first);
@@ -278,7 +278,7 @@ TEST_F(PeerTest, OneThatIsBackWithWhatItHadIsToldItsSessionsAgain) {
   EXPECT_FALSE(peer->is_lost());
 }
 
-TEST_F(PeerTest, WhoIsBackWithoutWhatItHadIsToldNothing) {
+TEST_F(PeerTest, AServerThatIsBackWithoutItsStateIsToldNothing) {
   PeerPtr peer = MakeLostPeer(7);
   const Routing routing = Return(peer, WordsOf(8, 2));
   EXPECT_TRUE(grpc_.sessions.empty());
@@ -334,7 +334,7 @@ TEST_F(PeerTest, ALateAnswerOfTheOldOneIsNotTaken) {
   EXPECT_EQ(routing.channel->options().incarnation, 1u);
 }
 
-TEST_F(PeerTest, WhoeverHasHeardOfALaterOneNeverGoesBack) {
+TEST_F(PeerTest, AfterALaterOwnerItNeverGoesBackToAnEarlierOne) {
   known_->Learn(Taken(7, 3));
   Routing routing;
   Route(peer_, &routing);
@@ -580,7 +580,7 @@ TEST_F(SuccessorTest, WithoutASessionCallsUnderWayEndOnceTheTaskIsElsewhere) {
   EXPECT_TRUE(grpc_.awaiting.empty());
 }
 
-TEST_F(SuccessorTest, OneThatIsNotWhereOthersSaidIsLookedForUntilItIsFound) {
+TEST_F(SuccessorTest, ASuccessorThatIsNotWhereOthersSaidIsSearchedFor) {
   Routing routing;
   known_->Learn(Taken("127.0.0.1:1", 2));  // nobody listens there
   Route(&routing);
@@ -594,7 +594,7 @@ TEST_F(SuccessorTest, OneThatIsNotWhereOthersSaidIsLookedForUntilItIsFound) {
 }
 
 // Its connection was reset: it is still there, and so is its session.
-TEST_F(SuccessorTest, OneWhoseConnectionIsLostIsFoundAgainWhereItWas) {
+TEST_F(SuccessorTest, ASuccessorWhoseConnectionIsLostIsFoundAgain) {
   Routing first, second;
   known_->Learn(Taken(server_.address().ToString(), 2));
   server_.known->Learn(Taken(server_.address().ToString(), 2));

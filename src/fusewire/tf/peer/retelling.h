@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What masters of this process have told a task, and must tell it again when it has been restarted with what it had:
-// its sessions, and the graphs that it has registered.
+// What masters of this process have sent to a task, and must send again when it has been restarted with its state: its
+// sessions, and the graphs that it has registered.
 // Home: any thread. Owns: copies of the requests, until the session or the graph ends. Fails: Say, with its first
 // error.
 #pragma once
@@ -40,7 +40,7 @@ class Retelling : public std::enable_shared_from_this<Retelling> {
     std::function<void(const tensorflow::RegisterGraphRequest*, tensorflow::RegisterGraphResponse*, Done)>
         register_graph;
   };
-  // Says all of it, one after the other. `done` is called once.
+  // Sends all of it, one after the other. `done` is called once.
   void Say(Way way, Done done);
 
  private:

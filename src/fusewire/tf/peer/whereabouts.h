@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Where tasks are that others may take over. Each server tells the others what it knows, and whoever has lost a task
-// asks them. One living server is enough.
+// Where the tasks are that other processes may take over. Each server tells the others what it knows, and one that has
+// lost a task asks them. One living server is enough.
 // Home: any thread. Owns: plain values. Fails: never; a server that does not answer is left out.
 #pragma once
 
@@ -22,9 +22,9 @@ namespace fusewire::tf {
 
 class Whereabouts {
  public:
-  // Of each task, the highest epoch holds. True: it was news.
+  // For each task, the highest epoch counts. True: it was news.
   bool Learn(const Whereabout& said);
-  // Of a task as "ps:3". False: nobody has said anything of it.
+  // `task` as "ps:3". False: nothing is known of it.
   bool Find(const std::string& task, Whereabout* found) const;
   std::vector<Whereabout> All() const;
 
@@ -35,7 +35,7 @@ class Whereabouts {
 // shared_ptr: answers come after the peers that wanted them.
 using WhereaboutsPtr = std::shared_ptr<Whereabouts>;
 
-// Both learn what the other knows. `done` is called once, whatever comes of it.
+// Both learn what the other knows. `done` is called once, also after a failure.
 void Exchange(ChannelPtr channel, WhereaboutsPtr known, std::function<void()> done);
 // A thread that may wait. Whether the process that is said to have a task has it: it says so itself, in time, and
 // `known` learns it.
@@ -44,7 +44,6 @@ bool HasTask(task::Task& task, const Whereabout& said, int64_t limit_ns, Whereab
 rpc::Method ExchangeMethod(WhereaboutsPtr known);
 
 // Asks other tasks, one after the other, until one knows where a task is now, or nobody holds it any more.
-// Home: any thread. Owns: nothing. Fails: never.
 class Scout : public std::enable_shared_from_this<Scout> {
  public:
   struct Options {
@@ -52,7 +51,7 @@ class Scout : public std::enable_shared_from_this<Scout> {
     uint64_t after_epoch = 0;  // the one that was lost
     int64_t every_us = 0;
     WhereaboutsPtr known;
-    std::function<ChannelPtr(uint64_t turn)> other;  // whom to ask next; null: nobody
+    std::function<ChannelPtr(uint64_t turn)> other;  // the next task to ask; null: none
     std::function<void()> found;                     // once, unless it is stopped before
   };
   explicit Scout(Options options) : options_(std::move(options)) {}

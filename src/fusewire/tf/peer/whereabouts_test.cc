@@ -133,7 +133,7 @@ TEST_F(ScoutTest, StoppedItFindsNothing) {
   EXPECT_EQ(ends_.count(), 1);
 }
 
-TEST_F(ScoutTest, WhoServesATaskIsAsked) {
+TEST_F(ScoutTest, ItAsksWhichServerHasATask) {
   const Whereabout said{"ps:3", server_.address().ToString(), 1, 7, 4};
   Whereabouts known;
   EXPECT_FALSE(HasTask(server_.ours(), said, 10 * kSecondNs, known));  // it says nothing of it

@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // One call of TensorFlow's WorkerService over a Channel: protobuf there, status and protobuf back.
-// Home: the channel's, from Start until its end. Owns: itself, until its end. Fails: in gRPC's words, through `done`.
+// Home: the channel's, from Start until its end. Owns: itself, until its end. Fails: as gRPC does, through `done`.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@ namespace fusewire::tf {
 class StepCalls {
  public:
   // On the master's thread, which keeps `options` until all calls of the step are done. `start(done)` starts the call,
-  // and sees to it that `options` cancel it from then on.
+  // and makes `options` cancel it from then on.
   template <class F>
   static void Start(int64_t step, tensorflow::CallOptions* options, tensorflow::StatusCallback done, F start) {
     thread_local StepCalls last(step);

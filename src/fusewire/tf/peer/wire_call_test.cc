@@ -84,7 +84,7 @@ TEST_F(WireCallTest, AnErrorOfThePeerNamesItsTaskAndTheMethod) {
               HasSubstr(std::string(kPeerTask) + " while calling /tensorflow.WorkerService/GetStepSequence"));
 }
 
-TEST_F(WireCallTest, AnAnswerThatIsNoneNamesWhatItShouldBe) {
+TEST_F(WireCallTest, AMalformedAnswerNamesWhatItShouldBe) {
   Start();
   std::string head;
   AppendTfStatus(TfStatus(), &head);

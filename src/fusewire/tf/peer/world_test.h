@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // For tests of the data plane: a task that sends requests, and one that plays its peer, in a loopback world
-// where time is virtual. What comes to the peer stands in `asked` until the test answers it, as it likes.
+// where time is virtual. What the peer receives is kept in `asked` until the test answers it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -197,7 +197,7 @@ class DataWorld {
     }
     return true;
   }
-  // So many questions have come in all.
+  // The number of questions that have arrived.
   bool AwaitAsked(size_t count) {
     return RunUntil([this, count] { return asked.size() >= count; });
   }

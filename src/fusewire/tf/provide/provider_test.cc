@@ -303,7 +303,7 @@ TEST_F(FusedProviderTest, TheFirstFailureEndsItAtOnceAndOnce) {
   EXPECT_EQ(ends_, 1);
 }
 
-TEST_F(FusedProviderTest, AKeyOfADeviceThatIsNotHereEndsIt) {
+TEST_F(FusedProviderTest, AKeyOfAForeignDeviceEndsIt) {
   unknown_ = "second";
   Start({"first", "second"});
   ASSERT_EQ(ends_, 1);

@@ -255,7 +255,7 @@ TEST_F(RendezvousTest, APeerThatLiesEndsTheReceiveOnce) {
   }
 }
 
-TEST(Rendezvous, WaitsForAPeerThatIsNotThereAsLongAsItsPatience) {
+TEST(Rendezvous, WaitsForAnAbsentPeerUpToItsLimit) {
   StepWorld on(/*has_peer=*/false);
   on.KnowPeer();
   Step step(&on.task);

@@ -130,7 +130,7 @@ class StepContext {
   void DropLeavers();
   // All that have to run again, in order, where `task` has lost what was left there.
   std::vector<Leaver> LeaversOf(const std::string& task);
-  // The task there aborts its part of the step. It is told once.
+  // Once: the task there aborts its part of the step.
   void TellAbort(const ChannelPtr& channel);
 
  private:

@@ -16,7 +16,7 @@
 namespace fusewire::tf {
 namespace {
 
-// Until a signal ends the process.
+// Runs until a signal ends the process.
 [[noreturn]] void Stay() {
   for (;;) pause();
 }
@@ -65,7 +65,7 @@ TEST(DrainTest, WhileItDrainsAProcessTakesNothing) {
   EXPECT_FALSE(IsDraining());
 }
 
-TEST(DrainTest, WithoutOthersNobodyTakesATask) {
+TEST(DrainTest, WithoutOtherServersNoTaskMoves) {
   std::string said;
   const TfStatus given = GiveAway("ps:3", 1000, {}, &said);
   EXPECT_THAT(std::string(given.message()), testing::HasSubstr("no other process takes ps:3"));

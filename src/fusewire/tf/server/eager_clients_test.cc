@@ -151,7 +151,7 @@ TEST_F(EagerClientsTest, SendNoTensor) {
   EXPECT_EQ(sent_, 0);
 }
 
-TEST_F(EagerClientsTest, AFunctionsArgumentsAndResultsAreNoTensorsInItsMessages) {
+TEST_F(EagerClientsTest, AFunctionsArgumentsAndResultsAreNotInItsMessages) {
   eager::RunComponentFunctionRequest given, gotten;
   for (eager::RunComponentFunctionRequest* request : {&given, &gotten}) {
     request->mutable_operation()->set_name("f");

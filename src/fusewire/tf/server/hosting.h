@@ -7,12 +7,10 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
-#include <tensorflow/core/protobuf/tensorflow_server.pb.h>
 #include "fusewire/base/status.h"
 #include "fusewire/tf/bridge/compat.h"
 
@@ -28,8 +26,6 @@ class Server;
 void KeepServer(Server* server);
 // The servers of this process that serve a task. They live as long as it.
 std::vector<Server*> ServersHere();
-// A thread that may wait. Moves all their tasks to other processes. Fails with those that stay.
-TfStatus DrainServers(int64_t pause_ms_max, std::string* done);
 
 // A server's place in its process, beside the other tasks there.
 class Hosting {
@@ -40,21 +36,17 @@ class Hosting {
   ~Hosting() { End(); }
   Hosting(const Hosting&) = delete;
 
+  const std::string& name() const { return name_; }
   int home_index() const { return home_index_; }
   bool is_guest() const { return is_guest_; }
   // That FUSEWIRE_TASKS names, by index. They live as long as the process.
-  const std::map<int, Server*>& others() const { return others_; }
+  std::map<int, Server*>& others() { return others_; }
 
   // A process serves each task once. `name`: of the task, with its address. AlreadyExists: another server does.
   TfStatus Begin(const std::string& name, Server* server);
-  // It serves the task no more, or can't.
+  // It no longer serves the task, or can't.
   void End();
-  // Makes the others of `def`'s job: all, but for those of an earlier server of the program, or none.
-  TfStatus Make(const tensorflow::ServerDef& def, const std::vector<int>& others);
-  TfStatus Start();
   bool IsFirstStart() { return !is_started_.exchange(true); }
-  // The others follow to another cluster; one that is not in it goes on in its last.
-  TfStatus Update(const tensorflow::ServerDef& def);
 
  private:
   const int home_index_;

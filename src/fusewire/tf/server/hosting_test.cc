@@ -167,7 +167,7 @@ TEST_F(HostingTest, TheOthersFollowToANewCluster) {
   EXPECT_EQ(workers.size(), 3u);
 }
 
-TEST_F(HostingTest, ATaskIsServedOnceWhoeverMakesIt) {
+TEST_F(HostingTest, ATaskIsServedOnce) {
   tensorflow::ServerDef def = DefOf(3);
   Server *server = nullptr, *second = nullptr;
   ASSERT_TRUE(Make(def, "ps:0,ps:1", &server).ok());
@@ -207,7 +207,7 @@ TEST_F(HostingTest, OnlyAProtocolOfOursServesSeveralTasks) {
   EXPECT_TRUE(Make(DefOf(2, 0, kStockProtocol), "ps:0", &server).ok());
 }
 
-TEST_F(HostingTest, ASettingThatIsWrongIsSaidBeforeAnythingIsMade) {
+TEST_F(HostingTest, AWrongSettingIsReportedBeforeAnythingIsMade) {
   Server* server = nullptr;
   TfStatus made = Make(DefOf(2), "ps:0,ps:7", &server);
   EXPECT_TRUE(absl::IsInvalidArgument(made)) << made;

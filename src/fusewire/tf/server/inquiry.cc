@@ -163,7 +163,7 @@ void Inquiries::MeasureWayTo(const std::string& task, std::function<void(std::st
     if (channel == nullptr)
       return answer(ErrorJson(status.ok() ? "no data port: between the two tasks everything goes over gRPC"
                                           : std::string(status.message())));
-    if (is_measuring_.exchange(true)) return answer(ErrorJson("busy: it is measuring its way to another task"));
+    if (is_measuring_.exchange(true)) return answer(ErrorJson("busy: it is measuring its connection to another task"));
     Measure(std::move(channel), [this, answer](const Status& ended, const Measured& measured) {
       is_measuring_ = false;
       answer(ended.ok() ? MeasuredJson(measured) : ErrorJson(ended.ToString()));

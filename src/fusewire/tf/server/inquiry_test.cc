@@ -197,7 +197,7 @@ TEST_F(InquiryTest, AnyTextHasAnAnswer) {
     EXPECT_THAT(AnswerNow(text), HasSubstr("\"error\"")) << text;
 }
 
-TEST_F(InquiryTest, OtherRequestsAreNone) {
+TEST_F(InquiryTest, OtherRequestsAreRefused) {
   tensorflow::LoggingRequest request;
   EXPECT_FALSE(Inquiries::IsAsked(request));
   request.add_fetch_step_id(kInquiryStep);

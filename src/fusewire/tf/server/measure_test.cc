@@ -62,7 +62,7 @@ TEST(Measure, OfAPeerWithoutTheMethodFails) {
   EXPECT_EQ(ended.status.code(), Code::kInvalid) << ended.status.ToString();
 }
 
-TEST(Measure, OfAPeerThatIsNotThereFails) {
+TEST(Measure, AnAbsentPeerIsAnError) {
   DataWorld world(false);
   Ended ended;
   MeasureIn(world, &ended);
@@ -93,7 +93,7 @@ TEST(Measure, OfAPeerThatNeverAnswersEnds) {
   kept.clear();
 }
 
-TEST(Echo, RefusesWhatIsNoNumberOrTooMany) {
+TEST(Echo, RefusesMalformedAndTooManyNumbers) {
   DataWorld world(true, OnlyEcho);
   ChannelPtr channel = world.MakeChannel();
   for (const std::string& head : {std::string("x"), std::string(8, '\xff')}) {

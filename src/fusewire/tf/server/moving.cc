@@ -67,7 +67,7 @@ class RemotePredecessor final : public Predecessor {
   const uint64_t taker_;
 };
 
-// What another thread says once, perhaps after the wait for it.
+// A value that another thread sets once, perhaps after the wait for it has ended.
 template <class T>
 class Awaited {
  public:
@@ -76,7 +76,7 @@ class Awaited {
     value_ = std::move(value);
     said_.NotifyAll();
   }
-  // Nothing: it was not said in this time.
+  // Nothing: it was not set in time.
   std::optional<T> Await(int64_t limit_ns) {
     const int64_t until_ns = AddNs(Clock::Real()->NowNs(), limit_ns);
     MutexLock lock(mutex_);

@@ -1,12 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A task moves from one process to another while steps run: docs/elastic.md#moving. The new server asks, the old one
-// answers (heads/moves.h), and the snapshot folder says whose the task is. A process that drains asks the others to
-// take its tasks: one that is told to end (SIGTERM) does so first. An operator's orders:
+// answers (heads/moves.h), and the snapshot folder says which one has the task. A process that drains asks the others
+// to take its tasks: one that is told to end (SIGTERM) does so first. An operator's orders:
 //   "adopt ps:3"      take the task over from its snapshots, and serve it beside the process's own
-//   "move ps:3 1000"  likewise, from the server that has it, while steps run; they may stand still for so many ms
+//   "move ps:3 1000"  likewise, from the server that has it, while steps run, which may stand still for that many ms
 //   "drain 1000"      move each task of the process to the others
 // Home: any thread; what waits says so. Owns: a thread that drains, until the process ends. Fails: with the other
-// side's reason; an order, with what was said and what to say instead; where tasks stay, the signal does what it would
+// side's reason; an order, with its text and what to write instead; where tasks stay, the signal does what it would
 // have done.
 #pragma once
 
@@ -50,7 +50,7 @@ TfStatus GiveAway(const std::string& task, uint64_t pause_ms_max, const std::vec
 // The same in all servers of this process, and in no other process.
 uint64_t ProcessId();
 
-// Once a process; later calls change nothing. `drain` is called on a thread of its own, and has so long.
+// Once a process; later calls change nothing. `drain` is called on a thread of its own, and must end within limit_ns.
 void DrainBeforeTheEnd(int64_t limit_ns, std::function<TfStatus()> drain);
 // It has been told to end, or gives its tasks away: it takes none.
 bool IsDraining();
@@ -65,7 +65,8 @@ class Draining {
 
 // The tasks of the job of `def`.
 std::set<int> TasksOf(const tensorflow::ServerDef& def);
-// Of `text`, "ps:0,ps:2": the tasks of the server's job, without the server's own. Empty: none. `what` says it.
+// Of `text`, "ps:0,ps:2": the tasks of the server's job, without the server's own. Empty: none. `what` is its name in
+// errors.
 Result<std::vector<int>> ReadTasks(const std::string& text, const tensorflow::ServerDef& def,
                                    const char* what = "FUSEWIRE_TASKS");
 

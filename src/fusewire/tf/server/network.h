@@ -42,8 +42,8 @@ Result<NetworkSettings> ReadNetwork(const NetworkWords& words);
 Result<transport::ListeningPlace> WhereDataPortsAre(const std::string& bind, const std::string& own,
                                                     const std::map<std::string, std::string>& tasks);
 
-// .endpoint_map: an optional file that sets data ports by hand. Whoever can write it decides where data goes, so it is
-// read only if that is nobody but this process' user or root.
+// .endpoint_map: an optional file that sets data ports by hand. Anyone who can write it decides where data goes, so it
+// is read only if only this process' user and root can.
 // Home: any thread. Fails: never; a file that is left out is logged, with the reason.
 
 // gRPC address -> data address, of the file in `folder` ("": the working directory); empty without one.

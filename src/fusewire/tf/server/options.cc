@@ -120,7 +120,7 @@ observe::Place ReadStatusPlace(const std::string& secret) {
 
 constexpr size_t kSecretFileBytesMax = 4096;
 
-// Of an open file: its name may stand for another one by now.
+// Of an open file: its name may refer to another one by now.
 Status CheckOwner(const struct stat& file) {
   if (!S_ISREG(file.st_mode)) return Status::Refused("it is not a file").Next("name a file with the secret");
   if (file.st_uid != 0 && file.st_uid != geteuid())
@@ -169,7 +169,7 @@ Snapshots::Options ReadSnapshots(const std::string& job, const std::string& clus
   const std::string text = ReadText("FUSEWIRE_SNAPSHOT_EVERY");
   char* end = nullptr;
   double every_s = text.empty() ? kSnapshotEveryS : std::strtod(text.c_str(), &end);
-  // Written so that no number at all is refused too.
+  // Written so that NaN is refused, too.
   if (!text.empty() && (*end != '\0' || !(every_s >= kSnapshotEverySMin && every_s <= kSnapshotEverySMax))) {
     every_s = kSnapshotEveryS;
     WarnOfUnexpected("FUSEWIRE_SNAPSHOT_EVERY", text,
@@ -215,7 +215,7 @@ void CopyEagerTensorsOverTheDataPort() {
     if (value != nullptr && std::strcmp(value, "0") == 0) continue;
     if (value != nullptr && std::strcmp(value, "false") != 0 && std::strcmp(value, "False") != 0) {
       FUSEWIRE_LOG(kWarn,
-                   "%s is \"%s\", but FUSEWIRE_TLS_CERT is set: 0 holds, as it would send tensors over gRPC, which "
+                   "%s is \"%s\", but FUSEWIRE_TLS_CERT is set: 0 is used, as it would send tensors over gRPC, which "
                    "does not encrypt them; see: fusewire explain trust#tensorflow-2",
                    name, value);
     }

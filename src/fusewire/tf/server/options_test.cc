@@ -44,7 +44,7 @@ TEST(Settings, HaveDefaults) {
   EXPECT_EQ(settings.pipe.silent_ns_max, 20 * kSecondNs);
 }
 
-// So that what they send at once is what the server has taken turns for.
+// So that what they send at once matches the server's turns.
 TEST(Settings, ManyWorkersHaveSmallWindowsAtAServer) {
   EXPECT_EQ(ReadSettings("ps", 0).pipe.window_bytes, 1u << 20);
   EXPECT_EQ(ReadSettings("ps", 4).pipe.window_bytes, 1u << 20);

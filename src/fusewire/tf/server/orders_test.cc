@@ -72,7 +72,7 @@ TEST_F(OrdersTest, WhatCannotBeDoneIsSaid) {
             "\"adopt ps:3\" is not done: another process serves it; see: fusewire explain elastic#orders");
 }
 
-TEST_F(OrdersTest, WhatIsNoOrderIsNotDone) {
+TEST_F(OrdersTest, UnknownOrdersAreRefused) {
   const std::vector<std::pair<std::string, std::string>> wrong = {{"", "it is not an order"},
                                                                   {"dance", "it is not an order"},
                                                                   {"adopt", "it is not an order"},

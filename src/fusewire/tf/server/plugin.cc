@@ -1,6 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Registers protocols and session targets when the library is loaded; and the functions for Python.
-#include <cstring>
 #include <memory>
 #include <string>
 
@@ -107,7 +106,8 @@ FUSEWIRE_EXPORT const char* fusewire_tensorflow_version() { return FUSEWIRE_TF_V
 // Whether a session with this target would have its master in this process, and its steps on its own threads.
 FUSEWIRE_EXPORT int fusewire_is_local(const char* target) { return fusewire::tf::HasSessionsFor(target) ? 1 : 0; }
 
-// This process is about to exit: its servers leave their groups of collectives, and its status port is named no more.
+// This process is about to exit: its servers leave their groups of collectives, and the file that names its status port
+// is removed.
 FUSEWIRE_EXPORT void fusewire_leave() {
   fusewire::tf::CollectiveHome::LeaveAll();
   if (fusewire::observe::Watch* watch = fusewire::observe::Watch::Get()) watch->Leave();

@@ -223,7 +223,7 @@ class RemoteWorker::Greeting : public std::enable_shared_from_this<Greeting> {
     auto other = [siblings](uint64_t turn) { return NextOf(siblings(), turn); };
     auto found = [self = shared_from_this()] {
       self->options_.StartCancel();
-      self->Greet(absl::UnavailableError(absl::StrCat(self->ways_.side->target(), " is not where others say")));
+      self->Greet(absl::UnavailableError(absl::StrCat(self->ways_.side->target(), " is not where other tasks say")));
     };
     const ScoutPtr scout = ways_.peer->Seek(kGreetingPauseUs, std::move(other), std::move(found));
     Ask(scout);

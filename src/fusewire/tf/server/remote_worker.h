@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Another task's WorkerService: the calls of each step over our wire, the rest (sessions, status, logs) over gRPC;
 // those of sessions and status over our wire, too, if other processes may take the task over. A task without a data
-// port gets everything over gRPC. Home: any thread. Owns: the gRPC way to the task. Fails: each call on its own, in
-// gRPC's words.
+// port gets everything over gRPC. Home: any thread. Owns: the gRPC way to the task. Fails: each call on its own, as
+// gRPC does.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ namespace fusewire::tf {
 
 class RemoteWorker final : public tensorflow::WorkerInterface, public HasWays {
  public:
-  // The other tasks of its job, which are asked where it is while it does not answer. Null: nobody is.
+  // The other tasks of its job, which are asked where it is while it does not answer. Null: none is asked.
   using Siblings = std::function<std::vector<Ways>()>;
   // It belongs to a worker cache of ours.
   explicit RemoteWorker(Ways ways, Siblings siblings = nullptr);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/lib/core/threadpool.h>
@@ -143,6 +144,41 @@ void ForgetState(StarService* star, tensorflow::DeviceMgr* devices) {
   for (tensorflow::Device* device : devices->ListDevices()) device->resource_manager()->Clear();
 }
 
+// A thread that may wait. Moves all tasks of this process to other processes. Fails with those that stay.
+TfStatus DrainServers(int64_t pause_ms_max, std::string* done) {
+  const Draining draining;
+  std::string failed;
+  for (Server* server : ServersHere()) {
+    std::string said;
+    const TfStatus given = server->GiveAwayTask(pause_ms_max, &said);
+    if (given.ok()) absl::StrAppend(done, done->empty() ? "" : "; ", said);
+    if (!given.ok()) absl::StrAppend(&failed, failed.empty() ? "" : "; ", given.message());
+  }
+  if (!failed.empty()) return absl::FailedPreconditionError(failed);
+  if (done->empty()) *done = "this process serves no task";
+  return TfStatus();
+}
+
+// Makes servers for other tasks of the job of `def`: for all, but for those of an earlier server of the program, or for
+// none.
+TfStatus HostOthers(const tensorflow::ServerDef& def, const std::vector<int>& others, Hosting* hosting) {
+  std::string names;
+  for (int index : others) {
+    Server* other = nullptr;
+    TfStatus hosted = Server::Host(def, index, Server::GrpcPort::kOfCluster, &other);
+    if (absl::IsAlreadyExists(hosted)) continue;
+    if (!hosted.ok()) {
+      for (const auto& made : hosting->others()) made.second->hosting().End();
+      hosting->others().clear();
+      return hosted;
+    }
+    hosting->others()[index] = other;
+    absl::StrAppend(&names, names.empty() ? "" : ", ", def.job_name(), ":", index);
+  }
+  if (!names.empty()) FUSEWIRE_LOG(kInfo, "%s: its process serves %s too", hosting->name().c_str(), names.c_str());
+  return TfStatus();
+}
+
 // All caches of a server are ours.
 const ClusterPtr& ClusterOf(tensorflow::WorkerCacheInterface* cache) {
   return static_cast<WorkerCache*>(cache)->cluster();
@@ -168,7 +204,7 @@ TfStatus Server::Make(const tensorflow::ServerDef& def, const tensorflow::Server
   Result<std::vector<int>> others = ReadTasks(server->settings_.tasks, def);
   if (!others.ok()) return NotHosted(others.status());
   TF_RETURN_IF_ERROR(MakeOne(&server, options));
-  TfStatus made = server->hosting_.Make(def, others.value());
+  TfStatus made = HostOthers(def, others.value(), &server->hosting_);
   if (!made.ok()) {
     server->hosting_.End();
     KeepServer(server.release());  // as MakeOne
@@ -227,7 +263,7 @@ TfStatus Server::Host(const tensorflow::ServerDef& def, int task_index, GrpcPort
 }
 
 TfStatus Server::Start() {
-  TF_RETURN_IF_ERROR(hosting_.Start());
+  for (const auto& other : hosting_.others()) TF_RETURN_IF_ERROR(other.second->Start());
   TF_RETURN_IF_ERROR(GrpcServer::Start());
   if (service_ == nullptr || !hosting_.IsFirstStart()) return TfStatus();
   if (observe::Watch* watch = observe::Watch::Get()) {
@@ -583,7 +619,14 @@ TfStatus Server::UpdateServerDef(const tensorflow::ServerDef& def) {
   if (settings_.must_encrypt()) CopyEagerTensorsOverTheDataPort();
   TF_RETURN_IF_ERROR(GrpcServer::UpdateServerDef(def));
   KeepCluster();
-  TF_RETURN_IF_ERROR(hosting_.Update(def));
+  const std::set<int> known = TasksOf(def);
+  for (const auto& [index, other] : hosting_.others()) {
+    if (known.count(index) == 0) continue;
+    tensorflow::ServerDef its = def;
+    its.set_task_index(index);
+    its.clear_port();
+    TF_RETURN_IF_ERROR(other->UpdateServerDef(its));
+  }
   if (groups_ == nullptr) return TfStatus();
   if (transport::SaysLoopback(network_.listen_host) && network_.bind.empty()) {
     const auto tasks = AddressesOf(def.cluster());

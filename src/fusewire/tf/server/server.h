@@ -40,7 +40,7 @@ class Server final : public tensorflow::GrpcServer {
   enum class GrpcPort { kOfCluster, kAny };
   // Any thread. Makes a server for another task of the job, in the process that serves the task of `def`; it is not
   // started, and the process keeps it. kAny: the task's place in the cluster is another machine's, and peers are told
-  // this one's. `pause_ms_max`: for so long steps may stand still while the task moves here from the server that has
+  // this one's. `pause_ms_max`: how long steps may stand still while the task moves here from the server that has
   // it; 0: it is left there. AlreadyExists: this process serves the task.
   static TfStatus Host(const tensorflow::ServerDef& def, int task_index, GrpcPort port, Server** out,
                        int64_t pause_ms_max = 0);
@@ -52,7 +52,8 @@ class Server final : public tensorflow::GrpcServer {
   // The other tasks, and then this one, which then begins to keep snapshots.
   TfStatus Start() override;
 
-  // For another cluster: TensorFlow makes a new manager for collectives, and so does this. The other tasks follow.
+  // For another cluster: TensorFlow makes a new manager for collectives, and so does this. The other tasks follow; one
+  // that is not in it goes on in its last.
   TfStatus UpdateServerDef(const tensorflow::ServerDef& def) override;
 
  protected:

@@ -176,7 +176,7 @@ TEST_F(ServerSnapshotsTest, AParameterServerStartsWithItsSnapshot) {
   EXPECT_TRUE(HasRows(*devices));
 }
 
-TEST_F(ServerSnapshotsTest, OneWhoseProgramHasMadeTheDevicesDoesNot) {
+TEST_F(ServerSnapshotsTest, AServerWhoseProgramHasMadeTheDevicesDoesNot) {
   const uint64_t state = WriteSnapshot();
   tensorflow::ServerFactory::Options options;
   std::unique_ptr<tensorflow::DeviceMgr> devices;
@@ -214,7 +214,7 @@ class Peer {
   std::unique_ptr<rpc::Client> client_;
 };
 
-TEST_F(ServerSnapshotsTest, OneThatHasASuccessorServesNobodyAnyMore) {
+TEST_F(ServerSnapshotsTest, AServerWithASuccessorStopsServing) {
   setenv("FUSEWIRE_SNAPSHOT_EVERY", "0.05", 1);
   const tensorflow::DeviceMgr* devices = DevicesOfAServer();
   const Owner first = TheOwner();
@@ -248,7 +248,7 @@ TEST_F(ServerSnapshotsTest, OneThatHasASuccessorServesNobodyAnyMore) {
   EXPECT_NE(second.holder, first.holder);
 }
 
-TEST_F(ServerSnapshotsTest, OneThatIsAskedAndAnswersKeepsItsTask) {
+TEST_F(ServerSnapshotsTest, AServerThatAnswersKeepsItsTask) {
   DevicesOfAServer();
   const Owner first = TheOwner();
   DevicesOfAServer();

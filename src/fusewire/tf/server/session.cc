@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <optional>
 #include <set>

@@ -46,7 +46,7 @@ class StepLimit {
   int64_t due_ns_ = 0;  // the limit thread's
 };
 
-// Steps that end because a task is lost are made again, until the task is back, for so long; 0: they are not.
+// Steps that end because a task is lost are repeated until the task is back, for limit_ns at most; 0: they are not.
 void RepeatSteps(int64_t limit_ns);
 
 // Sessions with this target are available from this process's master.

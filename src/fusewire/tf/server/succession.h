@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The place of a task that other processes may take over, as its server announces it: where it serves, and, once
 // another process has the task, where that process is.
-// Home: any thread. Owns: what is known of where tasks are. Fails: never; a place that nobody knows is asked for again.
+// Home: any thread. Owns: what is known of where tasks are. Fails: never; an unknown place is asked for again.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class Succession {
   bool IsServed(task::Task& own, const Owner& owner);
   // This process serves it there. Without an epoch, nobody takes it over.
   void Serve(const Whereabout& place);
-  // What is known here; they answer with what they know.
+  // Sends what is known here; they answer with what they know.
   void Tell(const std::vector<Ways>& siblings);
   Whereabout place() const;
   // How the task came here, in words; empty: it did not move.
@@ -38,7 +38,7 @@ class Succession {
 
   // Another process has had the task since `epoch`; the siblings are asked where.
   void Yield(uint64_t epoch, std::function<std::vector<Ways>()> siblings);
-  // Afterwards. False: nobody has said it yet.
+  // Afterwards. False: it is not known yet.
   bool Where(PortWords* words);
   // A thread that may wait: a moment. True: another process has the task; in words.
   bool AwaitSuccessor(std::string* said);

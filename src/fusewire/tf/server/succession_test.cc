@@ -51,12 +51,12 @@ TEST_F(SuccessionTest, TheOthersAreToldWhereItServes) {
   EXPECT_EQ(found.state, 7u);
 }
 
-TEST_F(SuccessionTest, WithoutAnEpochNobodyIsTold) {
+TEST_F(SuccessionTest, WithoutAnEpochPeersAreNotTold) {
   succession_.Serve(Place(0));
   EXPECT_TRUE(succession_.known()->All().empty());
 }
 
-TEST_F(SuccessionTest, WhoHasLostItsTaskSaysWhereItIsOnceAnotherKnows) {
+TEST_F(SuccessionTest, AFormerOwnerSaysWhereItsTaskIsOnceAnotherKnows) {
   succession_.Serve(Place(4));
   PortWords said;
   succession_.Yield(5, [this] { return std::vector<Ways>{ways_}; });
@@ -84,7 +84,7 @@ TEST_F(SuccessionTest, ItFollowsATaskThatMovesOn) {
   EXPECT_EQ(said.port, 98);
 }
 
-TEST_F(SuccessionTest, AnOlderPlaceIsNoAnswer) {
+TEST_F(SuccessionTest, AnOlderAddressIsIgnored) {
   PortWords said;
   succession_.known()->Learn({"ps:3", "other:99", 10, 7, 4});
   succession_.Yield(5, [] { return std::vector<Ways>(); });

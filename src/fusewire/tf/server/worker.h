@@ -66,8 +66,8 @@ class Worker final : public tensorflow::GrpcWorker {
   // Before the first graph: sessions of this process run their graphs here as lists (star/home/step_list.h).
   void RunLists(ListUse use) { lists_ = use; }
 
-  // Any thread. Another server has the task: from now on sessions, graphs and steps are refused, and who asks for the
-  // data port is told what `where` says; it says false if it does not know.
+  // Any thread. Another server has the task: from now on sessions, graphs and steps are refused, and requests for the
+  // data port are answered by `where`, which returns false if it does not know.
   void Fence(std::function<bool(PortWords*)> where);
   // This server has the task.
   void Unfence() { is_fenced_.store(false, std::memory_order_release); }

@@ -57,7 +57,7 @@ TEST_F(WorkerCacheTest, SessionsShareWhatIsKnownOfATask) {
   EXPECT_EQ(of_first->ways().peer, of_second->ways().peer);
 }
 
-TEST_F(WorkerCacheTest, TheOwnTaskIsNoOther) {
+TEST_F(WorkerCacheTest, TheOwnTaskIsNotAPeer) {
   Ways ways;
   TfStatus found = FindTask(cluster_, directory_, kOwnTask, &ways);
   EXPECT_TRUE(absl::IsInternal(found)) << found;

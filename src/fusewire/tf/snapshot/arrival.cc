@@ -8,7 +8,6 @@
 #include <absl/strings/str_format.h>
 
 #include "fusewire/base/clock.h"
-#include "fusewire/tf/bridge/status.h"
 
 namespace fusewire::tf {
 namespace {

@@ -24,7 +24,7 @@ class Arrival {
  public:
   Arrival(std::unique_ptr<Predecessor> from, int64_t pause_ns_max)
       : from_(std::move(from)), pause_ns_max_(pause_ns_max) {}
-  // Without SayDone, the old server is told that nobody comes.
+  // Without SayDone, the old server is told that no server takes over.
   ~Arrival();
   Arrival(const Arrival&) = delete;
 

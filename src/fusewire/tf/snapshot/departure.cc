@@ -118,7 +118,7 @@ void Departures::Close() {
 void Departures::OnHandOver(const HandOver& asked, Departure::Answer answer) {
   DeparturePtr departure;
   std::function<void()> wake;
-  std::string refused = "it goes on itself, since it had not heard from here for too long";
+  std::string refused = "it keeps the task, because it has not heard from here for too long";
   {
     MutexLock lock(mutex_);
     if (asked.want == MoveWant::kBegin) {

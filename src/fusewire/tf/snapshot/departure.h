@@ -24,7 +24,7 @@ class Departure final : public StateSink {
   explicit Departure(uint64_t taker) : taker_(taker) {}
   uint64_t taker() const { return taker_; }
 
-  // Any thread. `answer` is called once, on any thread, when the copier has something to say.
+  // Any thread. `answer` is called once, on any thread, when the copier has the answer.
   using Answer = std::function<void(const TfStatus&, const HandedOver&, std::vector<std::string> pieces)>;
   void Ask(MoveWant want, Answer answer);
   // The taker gets no more.
@@ -33,10 +33,10 @@ class Departure final : public StateSink {
   // ---- the copier ----
   // The longest that the taker may need between two of its calls from now on.
   void SetSilence(int64_t ns) { silence_ns_ = ns; }
-  // What the taker wants next. False: it has not asked for so long.
+  // What the taker wants next. False: it has not asked in time.
   bool Await(MoveWant* want);
   TfStatus Append(ConstBytes frame_head, ConstBytes content) override;
-  // A round of so many bytes ends.
+  // A round ends; it has sent this many bytes.
   TfStatus EndRound(uint64_t bytes);
   // Instead of EndRound, after the last: the pieces, and what is left of the round.
   TfStatus Say(MoveSaid said, std::vector<std::string> pieces, uint64_t bytes = 0);

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/snapshot/folder.h"
 
-#include <algorithm>
 #include <memory>
 
 #include <absl/strings/match.h>

@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A task moves, in a simulation: its owner closes for another server, either dies or stands still at any operation on
 // the folder or between two messages, and waits end whenever the seed wants it.
-#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <random>
@@ -198,7 +197,7 @@ class Moves {
 
 thread_local Moves::One* Moves::current = nullptr;
 
-TEST(HandoverTest, WhoeverDiesOrStandsStillOneServesTheTask) {
+TEST(HandoverTest, OneServerHasTheTaskEvenIfTheOtherDiesOrHangs) {
   // Of a run that is to be repeated: its number of seeds, and the first.
   const char *seeds = std::getenv("FUSEWIRE_TEST_SEEDS"), *begin = std::getenv("FUSEWIRE_TEST_FIRST_SEED");
   const int count = seeds == nullptr ? 10000 : std::atoi(seeds);

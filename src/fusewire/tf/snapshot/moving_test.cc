@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // A task moves from one server to another, without a wire between them.
-// Tests: snapshot/departure.cc, snapshot/arrival.cc, snapshot/leaving.cc
+// Tests: snapshot/departure.cc, snapshot/arrival.cc
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -279,7 +279,7 @@ TEST_F(MovingTest, WhenTheNewServerDoesNotComeTheOldOneGoesOnWithAHigherEpoch) {
   EXPECT_EQ(old_->opened_epoch(), 2u);
   KeepOld();
   EXPECT_NE(old_before_["rows"], "none");
-  // And who comes too late has lost.
+  // The one that comes too late has lost.
   EXPECT_FALSE(new_->snapshots().TakeOver("host:2", &values_).ok());
   // Another one may come.
   Follow(nullptr, 6);
@@ -301,7 +301,7 @@ TEST_F(MovingTest, WhereverTheNewServerEndsBeforeItHasTheTaskTheOldOneGoesOn) {
   EXPECT_TRUE(old_->snapshots().Write().ok());
 }
 
-TEST_F(MovingTest, WhoIsBusyStays) {
+TEST_F(MovingTest, ABusyTaskStays) {
   Follow();
   ASSERT_TRUE(new_->opened().ok()) << new_->opened();
   old_->SetBusy(true);

@@ -110,9 +110,9 @@ TfStatus Ownership::Reclaim() {
 }
 
 // Only an owner that has closed and the server for which it has may claim this epoch. Each writes its file and lists
-// the folder: if neither sees the other's, one of them has not written it yet, and will see the first one's. Who gives
-// way removes its file and never serves; the other one waits a while for that, or until the first says by its address
-// that it has won.
+// the folder: if neither sees the other's, one of them has not written it yet, and will see the first one's. The one
+// that gives way removes its file and never serves; the other one waits a while for that, or until the first says by
+// its address that it has won.
 TfStatus Ownership::ClaimAlone(uint64_t epoch, bool gives_way) {
   Owner claimed = own_;
   claimed.address.clear();

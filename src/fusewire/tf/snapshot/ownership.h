@@ -29,7 +29,7 @@
 
 namespace fusewire::tf {
 
-// What a server says of itself, and asks of others, when it takes a task.
+// What a server states about itself, and asks about others, when it takes a task.
 struct Claim {
   uint64_t holder = 0;  // 0: a random one
   // Whether that server still serves the task; waits for the answer. Null: no.

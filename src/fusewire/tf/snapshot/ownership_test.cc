@@ -122,7 +122,7 @@ TEST_F(OwnershipTest, ASecondServerTakesTheTaskAndTheFirstLeavesItsFilesAlone) {
   EXPECT_EQ(OneServer().Get(), 11);
 }
 
-TEST_F(OwnershipTest, OneThatIsServedElsewhereIsNotTaken) {
+TEST_F(OwnershipTest, ATaskThatIsServedElsewhereIsNotTaken) {
   OneServer first(WithHolder(77));
   EXPECT_TRUE(first.Write(1).ok());
   Claim claim;
@@ -200,7 +200,7 @@ TEST_F(OwnershipTest, WithoutAnyOwnerFileTheEpochsOfSnapshotsCount) {
   EXPECT_FALSE(second->Write(2).ok());
 }
 
-TEST_F(OwnershipTest, WhoeverBeganAnewInAnEmptiedFolderHasTheTask) {
+TEST_F(OwnershipTest, AServerThatClaimsAnEmptiedFolderHasTheTask) {
   OneServer first(WithHolder(77)), second(WithHolder(78));
   EXPECT_TRUE(second.Write(1).ok());
   HeldFiles::Get().Reset(nullptr);
@@ -393,7 +393,7 @@ TEST_F(FrozenTest, OneThatWakesWhileItRemovesItsSnapshotsRemovesNothingOfItsSucc
   EXPECT_GT(at, 10);  // a look and a removal for each of its files
 }
 
-TEST_F(FrozenTest, OneThatWakesWhileItClaimsOrRestoresIsNoSecondOwner) {
+TEST_F(FrozenTest, AServerThatWakesWhileItClaimsOrRestoresIsNotASecondOwner) {
   bool has_more = true;
   int at = 0;
   for (; has_more; ++at) {
@@ -419,7 +419,7 @@ TEST_F(FrozenTest, OneThatWakesWhileItClaimsOrRestoresIsNoSecondOwner) {
           files = Contents();
         });
     if (!has_more) break;
-    // One of the two has the task, whoever it is.
+    // Exactly one of the two has the task.
     if (first->snapshots().is_elsewhere()) ExpectHas(files, second->tenure());
     const bool has_first = !first->snapshots().is_elsewhere() && first->Write(20).ok();
     const bool has_second = second->Write(30).ok();
@@ -452,7 +452,7 @@ class Servers {
 
   void Play() {
     turns_.Play(static_cast<int>(players_.size()), [this](int i) { Run(players_[static_cast<size_t>(i)].get()); });
-    // Whatever has happened: one more takes over, and has the newest of the highest epoch.
+    // In any case, one more takes over, and has the newest of the highest epoch.
     HeldFiles::Get().SetBefore(nullptr);
     const float best = Best();
     OneServer last;

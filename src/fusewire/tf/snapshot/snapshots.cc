@@ -21,6 +21,7 @@ namespace {
 constexpr size_t kManifestsMax = 3;
 constexpr size_t kFilesMax = 64;  // of one manifest: so many are read at a restart
 constexpr int64_t kWarnEveryNs = 60 * kSecondNs;
+constexpr int64_t kSuccessorNs = 3 * kSecondNs;   // how long an owner that has closed waits for the next one
 constexpr int64_t kLookEveryNs = 10 * kSecondNs;  // whether it still has the task, however rare its snapshots are
 constexpr double kMiB = 1 << 20;
 
@@ -95,6 +96,16 @@ Snapshots::Snapshots(Options options, const tensorflow::ServerDef& def, Claim cl
 Snapshots::~Snapshots() {
   Stop();
   AllAges().Forget(this);
+}
+
+void Snapshots::Stop() {
+  departures_.Close();
+  {
+    MutexLock lock(mutex_);
+    is_closing_ = true;
+  }
+  changed_.NotifyAll();
+  if (thread_.joinable()) thread_.join();
 }
 
 TfStatus Snapshots::Open(Options options, const tensorflow::ServerDef& def, std::unique_ptr<Snapshots>* out,
@@ -256,16 +267,6 @@ void Snapshots::Start(Hooks hooks) {
   });
 }
 
-void Snapshots::Stop() {
-  departures_.Close();
-  {
-    MutexLock lock(mutex_);
-    is_closing_ = true;
-  }
-  changed_.NotifyAll();
-  if (thread_.joinable()) thread_.join();
-}
-
 void Snapshots::Work() {
   pthread_setname_np(pthread_self(), "fusewire/snap");
   int64_t round_ns = AddNs(Clock::Real()->NowNs(), options_.every_ns);
@@ -283,7 +284,10 @@ void Snapshots::Work() {
       if (is_closing_) return;
       if (const DeparturePtr departure = departures_.current()) {
         lock.Unlock();
-        Depart(departure);
+        const TfStatus end = Depart(departure.get());
+        if (!written_.has_moved)
+          FUSEWIRE_LOG(kWarn, "%s: it could not move, and stays here: %s", task().c_str(), end.ToString().c_str());
+        departures_.End(departure, end.ok() ? absl::FailedPreconditionError("the move has ended") : end);
         continue;
       }
       if (!has_new() && Clock::Real()->NowNs() < round_ns) continue;
@@ -329,27 +333,67 @@ void Snapshots::Round() {
       static_cast<double>(options_.every_ns) / static_cast<double>(kSecondNs));
 }
 
-void Snapshots::Depart(const DeparturePtr& departure) {
+TfStatus Snapshots::Depart(Departure* departure) {
   written_.must_copy_all = true;  // the taker gets the marks
-  Leaving leaving;
-  leaving.departure = departure.get();
-  leaving.ownership = &ownership_;
-  leaving.inventory = &inventory_;
-  leaving.hooks = &hooks_;
-  leaving.describe = [this] { return Describe(); };
-  leaving.copy = [this](StateWriter* writer, bool is_full) {
-    uint64_t count = 0;
-    return CopyTo(writer, is_full, &count);
-  };
-  leaving.wait = [this] {
+  MoveWant want = MoveWant::kBegin;
+  bool is_first = true;
+  while (departure->Await(&want)) {
+    if (!inventory_.obstacle().empty())
+      return absl::FailedPreconditionError(absl::StrCat("it holds ", inventory_.obstacle(), ", which can't be copied"));
+    TF_RETURN_IF_ERROR(ownership_.Check());
+    if (want == MoveWant::kClose) return GiveLast(departure);
+    if (want == MoveWant::kBegin) {
+      std::vector<std::string> pieces = hooks_.parts();
+      pieces.insert(pieces.begin(), EncodeManifest(Describe()));
+      TF_RETURN_IF_ERROR(departure->Say(MoveSaid::kBegun, std::move(pieces)));
+    } else {
+      StateWriter writer(departure);
+      uint64_t count = 0;
+      TF_RETURN_IF_ERROR(CopyTo(&writer, is_first, &count));
+      TF_RETURN_IF_ERROR(departure->EndRound(writer.bytes()));
+      is_first = false;
+    }
+  }
+  return absl::DeadlineExceededError("the process that takes it is silent");
+}
+
+// Once it has closed, another server has the task in the folder, or this one again.
+TfStatus Snapshots::GiveLast(Departure* departure) {
+  TF_RETURN_IF_ERROR(hooks_.close());
+  departure->SetSilence(kSuccessorNs);
+  Manifest manifest = Describe();
+  StateWriter writer(departure);
+  std::string values;
+  uint64_t count = 0;
+  TfStatus given = CopyTo(&writer, /*is_full=*/false, &count);
+  if (given.ok()) given = hooks_.collect(&manifest.clients);
+  if (given.ok()) given = hooks_.values(&values);
+  if (given.ok())
+    given = departure->Say(MoveSaid::kClosed, {EncodeManifest(manifest), std::move(values)}, writer.bytes());
+  if (!given.ok()) {
+    hooks_.open(ownership_.own().epoch);
+    return given;
+  }
+  const bool is_done = departure->AwaitDone(AddNs(Clock::Real()->NowNs(), kSuccessorNs));
+  LogLimiter warnings(kWarnEveryNs);
+  while (true) {
+    // A server that says that it serves the task is believed, even if its file appears in the folder late.
+    const TfStatus claimed = is_done ? ownership_.Check() : ownership_.Reclaim();
+    written_.has_moved = ownership_.state() == Ownership::State::kElsewhere;
+    if (!is_done && ownership_.state() == Ownership::State::kOwner) {
+      hooks_.open(ownership_.own().epoch);
+      return absl::DeadlineExceededError("the process that was to take it has not come");
+    }
+    if (written_.has_moved) return TfStatus();
+    // Neither serves until the folder says who has it.
+    uint64_t suppressed = 0;
+    if (warnings.Allow(Clock::Real()->NowNs(), &suppressed))
+      FUSEWIRE_LOG(kWarn, "%s: it runs no steps, because it can't find out whether it has moved: %s", task().c_str(),
+                   claimed.ToString().c_str());
     MutexLock lock(mutex_);
     if (!is_closing_) changed_.WaitUntil(mutex_, AddNs(Clock::Real()->NowNs(), kSecondNs / 5));
-    return !is_closing_;
-  };
-  const TfStatus end = leaving.Run(&written_.has_moved);
-  if (!written_.has_moved)
-    FUSEWIRE_LOG(kWarn, "%s: it was to move, and stays: %s", task().c_str(), end.ToString().c_str());
-  departures_.End(departure, end.ok() ? absl::FailedPreconditionError("the move has ended") : end);
+    if (is_closing_) return absl::CancelledError("it ends");
+  }
 }
 
 TfStatus Snapshots::Write() {
@@ -371,7 +415,8 @@ TfStatus Snapshots::Write() {
   TF_RETURN_IF_ERROR(folder_.WriteManifest(manifest));
   const bool is_first = written_.chain.files.empty();
   written_.must_copy_all = false;
-  Keep(manifest, /*is_new_chain=*/files_before == 0);
+  DropAllBut(written_.Add(manifest, SnapshotFolder::ManifestName(ownership_.tenure(), manifest.generation),
+                          /*is_new_chain=*/files_before == 0));
   AllAges().Set(this, manifest.written_ms);
   GlobalCounters().Add(&Counters::snapshots_written);
   if (manifest.files.size() > files_before)
@@ -395,16 +440,14 @@ Manifest Snapshots::Describe() const {
   return manifest;
 }
 
-void Snapshots::Keep(const Manifest& manifest, bool is_new_chain) {
-  Chain& chain = written_.chain;
-  if (is_new_chain && !chain.files.empty()) written_.last_chain = chain;
-  chain = Chain{manifest.files, SnapshotFolder::ManifestName(ownership_.tenure(), manifest.generation),
-                is_new_chain ? "" : chain.newest};
-  std::set<std::string> names = {chain.newest, chain.before, written_.last_chain.newest};
-  for (const Chain* kept : {&written_.chain, &written_.last_chain}) {
+std::set<std::string> Snapshots::Written::Add(const Manifest& manifest, const std::string& name, bool is_new_chain) {
+  if (is_new_chain && !chain.files.empty()) last_chain = chain;
+  chain = Chain{manifest.files, name, is_new_chain ? "" : chain.newest};
+  std::set<std::string> names = {chain.newest, chain.before, last_chain.newest};
+  for (const Chain* kept : {&chain, &last_chain}) {
     for (const StateFile& file : kept->files) names.insert(file.name);
   }
-  DropAllBut(names);
+  return names;
 }
 
 void Snapshots::DropAllBut(const std::set<std::string>& names) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -23,7 +24,6 @@
 #include "fusewire/tf/snapshot/arrival.h"
 #include "fusewire/tf/snapshot/departure.h"
 #include "fusewire/tf/snapshot/folder.h"
-#include "fusewire/tf/snapshot/leaving.h"
 #include "fusewire/tf/snapshot/ownership.h"
 #include "fusewire/tf/snapshot/state_file.h"
 #include "fusewire/tf/state/inventory.h"
@@ -68,12 +68,27 @@ class Snapshots {
   // Any thread. It holds what can't be kept: its snapshots end.
   void GiveUp(const std::string& obstacle);
 
-  using Hooks = SnapshotHooks;
-  // Once: begins to write. The hooks are called by the thread, until Stop.
+  // What the server of a task does for its snapshots.
+  struct Hooks {
+    // Called after the last row was copied: returns once all runs of parts that had begun have ended, with those whose
+    // clients may not have their answers. Fails if one does not end in time.
+    std::function<TfStatus(std::vector<KeptClient>* clients)> collect;
+    // Another server has taken the task, and nothing in the folder is changed any more. `has_moved`: it has been given
+    // all that was here.
+    std::function<void(const Owner& successor, bool has_moved)> yield;
+    // For a task that moves. parts: its parts, each behind its fingerprint. close: returns once no run is under way,
+    // and none begins. values: those of steps. open: it did not move, and this server has it with that epoch.
+    std::function<std::vector<std::string>()> parts;
+    std::function<TfStatus()> close;
+    std::function<TfStatus(std::string* values)> values;
+    std::function<void(uint64_t epoch)> open;
+  };
+  // Once: begins to write. The hooks are called by the thread, until the end.
   void Start(Hooks hooks);
+  // The thread ends after the file that it writes. Start was called, or not.
+  void Stop();
   // Of the task to another server.
   Departures& departures() { return departures_; }
-  void Stop();
   // One snapshot, now. By the thread, and for tests without one. Fails if another server has the task.
   TfStatus Write();
 
@@ -93,9 +108,10 @@ class Snapshots {
   TfStatus CopyState(Manifest* manifest);
   TfStatus CopyTo(StateWriter* writer, bool is_full, uint64_t* copied);
   Manifest Describe() const;
-  // A move, from its first call to its end.
-  void Depart(const DeparturePtr& departure);
-  void Keep(const Manifest& manifest, bool is_new_chain);
+  // The old side of a move: the rounds, the last one, and then the question who has the task. Fails: with the reason
+  // why the task stays.
+  TfStatus Depart(Departure* departure);
+  TfStatus GiveLast(Departure* departure);
 
   const Options options_;
   const SnapshotFolder folder_;
@@ -116,6 +132,8 @@ class Snapshots {
     bool must_copy_all = true;
     bool has_removed_all = false;
     bool has_moved = false;
+    // This manifest is the newest one. Returns the names of all files that are still needed.
+    std::set<std::string> Add(const Manifest& manifest, const std::string& name, bool is_new_chain);
   };
   Written written_;  // of the thread
   LogLimiter warnings_;

@@ -307,7 +307,7 @@ class SnapshotsTest : public testing::Test {
     }
     return StateOf(*snapshots->devices());
   }
-  // Whoever has written it.
+  // Also if another server has written it.
   fs::path File(int generation, const std::string& ending) const {
     const std::string begin = "00000000000" + std::to_string(generation) + ".";
     for (const auto& file : fs::directory_iterator(folder_.path() / "ps_3")) {
@@ -494,7 +494,7 @@ TEST_F(SnapshotsTest, ADamagedOneIsPassedOver) {
   }
 }
 
-TEST_F(SnapshotsTest, WithoutAnyThatCanBeReadItBeginsAnew) {
+TEST_F(SnapshotsTest, WithoutAReadableSnapshotItStartsEmpty) {
   const uint64_t state = WriteTwo();
   Damage(File(1, ".state"));
   fs::resize_file(File(2, ".state"), fs::file_size(File(2, ".state")) - 1);
@@ -545,7 +545,7 @@ TEST_F(SnapshotsTest, AFolderThatIsGoneComesBack) {
   EXPECT_EQ(Get(OpenCopy().get(), "rows"), 1);
 }
 
-TEST_F(SnapshotsTest, WithAQueueThereAreNone) {
+TEST_F(SnapshotsTest, ATaskWithAQueueHasNone) {
   WriteTwo();
   Log log;
   auto snapshots = Open();

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The devices of a task, with incarnations that we choose. Every key of a tensor between tasks has its device's
 // incarnation: a task that comes back with its state, and so with the same number, is the same to its peers.
-// Home: any thread. Owns: nothing. Fails: with TensorFlow's reason.
+// Home: any thread. Fails: with TensorFlow's reason.
 #pragma once
 
 #include <cstdint>

@@ -40,8 +40,8 @@ const std::set<std::string>& References() {
   return *ops;
 }
 
-// Those that their attributes alone make again, and that TensorFlow's own operations export and import. A dense table
-// has its empty key as an input, and other libraries may keep their rows elsewhere.
+// Those that can be made again from their attributes alone, and that TensorFlow's own operations export and import. A
+// dense table has its empty key as an input, and other libraries may keep their rows elsewhere.
 const std::set<std::string>& Tables() {
   static const auto* ops = new std::set<std::string>{"HashTable",
                                                      "HashTableV2",
@@ -53,7 +53,7 @@ const std::set<std::string>& Tables() {
   return *ops;
 }
 
-// They have a name that all may share, and keep nothing under it between steps.
+// They have a name that others may share, and keep nothing under it between steps.
 bool KeepsNothing(const std::string& op) {
   return op == "MutexV2" || op == "ThreadPoolHandle" || op == "BatchFunction" || op == "StatsAggregatorHandle" ||
          op == "StatsAggregatorHandleV2" || op == "SummaryWriter";
@@ -201,7 +201,7 @@ class VariableReader final : public LiveReader {
   const TfRef<Var> variable_;
 };
 
-// How the devices' resources call a variable that is a reference. The class is not in TensorFlow's headers.
+// The type under which the devices' resources keep a reference variable. The class is not in TensorFlow's headers.
 uint64_t ReferenceType() { return tensorflow::Hash64("N10tensorflow9LegacyVarE"); }
 
 bool HasReference(Device* device, const std::string& container, const std::string& name) {
@@ -215,7 +215,7 @@ bool HasReference(Device* device, const std::string& container, const std::strin
   return true;
 }
 
-// Whether that is still its name: a variable that was made under it is found.
+// Whether it still has that name: a variable that was made under it is found.
 bool KnowsReferences(Device* device) {
   static const bool knows = [device] {
     NodeDef node;
@@ -277,7 +277,7 @@ class ReferenceReader final : public LiveReader {
   const bool is_known_;
 };
 
-// A table copies itself, under its own lock.
+// A table makes its own copy, under its own lock.
 class TableReader final : public HoldingReader {
  public:
   TableReader(std::unique_ptr<LoneKernel> exporter, Tensor handle)

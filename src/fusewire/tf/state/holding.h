@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // What a task holds between steps: variables, those that are references, and tables. They live in a device's resources
-// under the names that graphs say; we find them there, copy them while steps run, and make them again.
+// under the names that graphs use; we find them there, copy them while steps run, and make them again.
 // Home: any thread. Owns: nothing; a HoldingReader shares what it reads. Fails: with TensorFlow's reason.
 #pragma once
 
@@ -35,7 +35,7 @@ struct Holding {
 
 struct Findings {
   std::vector<Holding> holdings;
-  // What can't be copied, as people say it: "the queue sync_token_q". Empty: nothing.
+  // What can't be copied, for people: "the queue sync_token_q". Empty: nothing.
   std::string obstacle;
 };
 // What a graph, with its functions, holds on this task.

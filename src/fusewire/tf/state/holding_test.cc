@@ -282,7 +282,7 @@ TEST(Holdings, WhatCannotBeCopiedIsNamed) {
   EXPECT_EQ(FindHoldings(of_function).obstacle, "the PyFunc inner");
 }
 
-TEST(Holdings, WhatKeepsNothingIsNoObstacle) {
+TEST(Holdings, OperationsWithoutStateAreNotAnObstacle) {
   tensorflow::GraphDef graph;
   AddNode(&graph, "RandomUniform", "random");
   AddNode(&graph, "VarHandleOp", "anonymous", tensorflow::ResourceHandle::ANONYMOUS_NAME);

@@ -13,7 +13,7 @@ void WriteMarks::MarkRows(const tensorflow::Tensor& indices, Bits* bits) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (int64_t i = 0; i < flat.size(); ++i) {
     const uint64_t row = static_cast<uint64_t>(flat(i));
-    // Its kernel has refused it, or will.
+    // Its kernel refuses it.
     if (row >= bits->rows) return Whole();
     std::atomic<uint64_t>& word = bits->words[row / 64];
     const uint64_t bit = uint64_t{1} << row % 64;
@@ -91,7 +91,7 @@ bool Inventory::SetObstacle(const std::string& obstacle) {
 
 WriteMarks* Inventory::Add(Holding holding) {
   MutexLock lock(mutex_);
-  // What makes it is the latest graph's: a program may have cleared the containers, and uses the name for another type.
+  // What makes it is the latest graph's: a program may have cleared the containers, and use the name for another type.
   auto known = holdings_.extract(holding);
   if (known.empty()) return holdings_.emplace(std::move(holding), std::make_unique<WriteMarks>()).first->second.get();
   known.key() = std::move(holding);

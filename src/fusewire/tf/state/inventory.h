@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What a task holds, as far as its graphs have told. It only grows: what a session has made outlives it.
+// What a task holds, as far as its graphs show. It only grows: what a session has made outlives it.
 // Home: any thread. Owns: the names, and the marks of their writers. Fails: never; what can't be copied is the
 // obstacle.
 #pragma once
@@ -65,7 +65,7 @@ class WriteMarks {
 
 class Inventory {
  public:
-  // True: the graph has what can't be copied, and it is the first. `is_marked`: who runs it marks what it writes.
+  // True: the graph has what can't be copied, and it is the first. `is_marked`: its runner marks what it writes.
   bool Learn(const tensorflow::GraphDef& graph, bool is_marked);
   // True: it is the first.
   bool SetObstacle(const std::string& obstacle);
@@ -74,9 +74,9 @@ class Inventory {
   void Clear();  // before there are writers
 
   std::vector<std::pair<Holding, WriteMarks*>> holdings();
-  // Null: no graph has told of it.
+  // Null: no graph has it.
   WriteMarks* MarksOf(const Holding& holding);
-  // Something was written, and nobody knows what.
+  // Something was written, and it is not known what.
   void MarkAll();
   std::string obstacle();  // "the FIFOQueueV2 sync_token_q"; empty: none
 

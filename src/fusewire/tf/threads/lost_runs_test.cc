@@ -1,7 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Both ends of runs with tickets, in virtual time: many seeds, each with connections that are reset at random moments.
 // The part adds to a variable and returns it, so that a run which is applied twice, or not at all, shows.
-#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <set>

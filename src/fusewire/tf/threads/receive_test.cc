@@ -41,7 +41,7 @@ class Site {
   }
 
   uint16_t port() const { return port_.load(); }
-  // As when it is started anew; at another port.
+  // As when it is started again; at another port.
   void Reopen() {
     server_.reset();
     Open();

@@ -68,7 +68,7 @@ class ChecksumSession final : public Session {
     const ConstBytes preamble = Peek(sizeof(kPreamble));
     if (preamble.empty()) return Status::Ok();
     if (!std::equal(preamble.data, preamble.data + preamble.size, ConstBytes(kPreamble, sizeof(kPreamble)).data)) {
-      return Status::Corrupt("what comes has no checksums").Next("set FUSEWIRE_CHECKSUM to the same at all tasks");
+      return Status::Corrupt("the peer's data has no checksums").Next("set FUSEWIRE_CHECKSUM to the same at all tasks");
     }
     Drop(sizeof(kPreamble));
     met_ = true;
@@ -84,7 +84,7 @@ class ChecksumSession final : public Session {
     if (bytes == 0 || bytes > kRecordBytesMax) return Changed("a record has " + std::to_string(bytes) + " bytes");
     const ConstBytes record = Peek(kHeadBytes + bytes);
     if (record.empty()) return Status::Ok();
-    if (CheckOf(record) != check) return Changed("the checksum of a record does not fit");
+    if (CheckOf(record) != check) return Changed("the checksum of a record does not match");
     Drop(kHeadBytes);
     checked_ = bytes;
     return Status::Ok();

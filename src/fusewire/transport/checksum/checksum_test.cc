@@ -84,7 +84,7 @@ TEST(Checksum, NoFlippedBitIsDelivered) {
   }
 }
 
-TEST(Checksum, MemoryThatChangesMeanwhileIsNoFault) {
+TEST(Checksum, MemoryThatChangesMeanwhileIsNotAFault) {
   // As a variable's: what was read last is what was checked.
   std::string text = Noise(5000);
   std::unique_ptr<Session> session = MakeChecksumSession();

@@ -20,7 +20,7 @@ struct Both {
   void TellFar(const Address& address, const Status& why, int64_t now_ns) {
     uint64_t suppressed = 0;
     if (!log.Allow(now_ns, &suppressed)) return;
-    FUSEWIRE_LOG(kWarn, "%s goes the far way (%llu more in between): %s", address.ToString().c_str(),
+    FUSEWIRE_LOG(kWarn, "%s is not reached over shared memory (%llu more in between): %s", address.ToString().c_str(),
                  static_cast<unsigned long long>(suppressed), why.Explained().c_str());
   }
 };

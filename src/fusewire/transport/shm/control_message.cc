@@ -10,10 +10,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "fusewire/base/check.h"
-#include "fusewire/base/log.h"
 #include "fusewire/base/random.h"
 
 namespace fusewire::transport {

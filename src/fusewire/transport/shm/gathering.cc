@@ -142,7 +142,7 @@ Result<Comer> Admit(Fd socket, const PeerProcess& process, uint32_t count, const
 }
 
 Status WrongKnock(const std::string& what) {
-  return Status::Corrupt("the process at the other end is no rank of this gathering: " + what)
+  return Status::Corrupt("the process at the other end is not a rank of this gathering: " + what)
       .Next("run the same version of Fusewire in all ranks");
 }
 
@@ -200,7 +200,7 @@ Result<Gathered> ComeTo(const std::string& name, int number, int count, int64_t 
   Fd place(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!place.valid()) return FromErrno("socket");
   const UnixAddress address = AbstractAddress(name);
-  // Rank 0 listens before it tells the name: if it is not met, it is in another network namespace.
+  // Rank 0 listens before it tells the name: if nothing listens there, it is in another network namespace.
   if (connect(place.get(), address.get(), address.length) != 0) return FromErrno("connect");
   const Result<PeerProcess> host = PeerProcess::Of(place.get());
   if (!host.ok()) return Phase(host.status());

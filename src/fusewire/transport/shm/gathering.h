@@ -1,12 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // How numbered processes of one host, one container and one user come to share a file: number 0 opens a place under a
-// name of its own, and tells the others by other means. They come, the kernel tells which processes they are, and each
-// leaves with the file and a life line to every other one. The name is not secret in a network namespace: processes of
-// other containers and users are turned away, see peer_process.h.
-//   comer  knock    which number it is, and a nonce
-//   host   knock    a nonce, and the comer's as the answer
-//   comer  knock    the host's nonce as the answer
-//   host   the comer's nonce, with the file and a pidfd of each number: once all have come
+// name of its own, and sends that to the others by other means. They connect, the kernel says which processes they are,
+// and each gets the file and a life line to every other one. The name is not secret in a network namespace: processes
+// of other containers and users are turned away, see peer_process.h.
+//   other  knock    which number it is, and a nonce
+//   host   knock    a nonce, and the other's as the answer
+//   other  knock    the host's nonce as the answer
+//   host   the other's nonce, with the file and a pidfd of each number: once all have come
 // Home: any thread that may wait. Owns: its socket. Fails: with a Status; by the deadline, or when it is cancelled, at
 // the latest.
 #pragma once
@@ -25,7 +25,7 @@
 
 namespace fusewire::transport {
 
-// What a process says where the ranks of a host gather: which of them it is, number 0 being the host. One packet.
+// What a process sends where the ranks of a host gather: which of them it is, number 0 being the host. One packet.
 struct Knock {
   uint64_t magic = 0x326f6e6b6b776673;  // "sfwkkno2"
   uint32_t number = 0;

@@ -138,7 +138,7 @@ int KnockAsNumberOne(const std::string& name, int ready) {
   return recv(place.get(), &byte, 1, 0) <= 0 ? 0 : 6;
 }
 
-// Of the same user number, and not blind: it reads the name where the system lists those of a network namespace.
+// Of the same user, and able to look: it reads the name where the system lists those of a network namespace.
 TEST(Gathering, AProcessOfAnotherContainerGetsNothingAndDelaysNoRank) {
   auto gathering = Gathering::Open();
   ASSERT_TRUE(gathering.ok());
@@ -191,7 +191,7 @@ TEST(Gathering, LeavesNothingToProgramsThatAreStarted) {
 }
 
 // The name comes from another rank: it may belong to a listener that never accepts.
-TEST(Gathering, OneThatIsFullIsReportedInTime) {
+TEST(Gathering, AFullOneIsReportedInTime) {
   const Fd full(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const std::string name = "fusewire-test-full-" + std::to_string(getpid());
   sockaddr_un place = {};

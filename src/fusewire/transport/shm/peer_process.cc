@@ -134,7 +134,8 @@ Status CheckUser(uid_t user) {
   return Status::Ok();
 }
 
-// The start time of a process that is one of our own. Its folder leads to no other one, whoever has its number next.
+// The start time of a process that is one of our own. Its folder never leads to another process, even if that gets its
+// number.
 Result<uint64_t> StartOfOwn(pid_t pid) {
   const Fd own(open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!own.valid()) return UnseenFor("open of /proc/self", errno);
@@ -186,7 +187,7 @@ Status PeerProcess::CheckSender(pid_t sender) const {
   if (sender != pid_) {
     return Status::Refused("process " + std::to_string(pid_) + " began the meeting, and process " +
                            std::to_string(sender) + " answers")
-        .Next("let the process that connects or listens go on itself; until then the tasks use TCP");
+        .Next("let the process that connects or listens also finish the meeting; until then the tasks use TCP");
   }
   const Result<uint64_t> start = StartOfOwn(pid_);
   if (!start.ok() || start.value() == start_) return start.status();

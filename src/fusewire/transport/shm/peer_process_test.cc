@@ -70,7 +70,7 @@ TEST(PeerProcess, IsOneOfOurOwn) {
   });
 }
 
-// It is as if it were any other one now.
+// From now on it is like any other process.
 TEST(PeerProcess, ThatHasEndedHasNotSentAnything) {
   Expect([] {
     Fd socket = Met(Nothing);
@@ -131,7 +131,7 @@ TEST(PeerProcess, IsNotLookedForInTheProcOfOthers) {
   });
 }
 
-// Those of all strangers have the same number there.
+// All processes of other namespaces have the same number there.
 TEST(PeerProcess, OfAUserWithoutANumberIsRefused) {
   Expect([] {
     if (unshare(CLONE_NEWUSER) != 0) return kNotHere;
@@ -145,7 +145,7 @@ TEST(PeerProcess, OfAUserWithThatNumberIsOneOfOurOwn) {
     uint64_t inside = 0, outside = 0, count = 0;
     std::ifstream("/proc/self/uid_map") >> inside >> outside >> count;
     if (geteuid() != 0 || count != UINT32_MAX) return kNotHere;
-    // As after exec(): a process that has just dropped its rights is seen by nobody.
+    // As after exec(): no other process can look into one that has just dropped its rights.
     if (setgid(65534) != 0 || setuid(65534) != 0 || prctl(PR_SET_DUMPABLE, 1) != 0) return kNotHere;
     const std::string words = Refusal(Met(Nothing));
     return words.empty() ? 0 : Says(words, "no refusal");

@@ -28,9 +28,9 @@ constexpr uint32_t kLine = 64, kKindBits = 8;
 // A writer that finds the ring empty beyond this begins again at its start: little traffic stays in few pages, and a
 // stream whose reader keeps up stays in a processor's cache.
 constexpr uint64_t kFrontBytes = 16 * 1024, kLargeFrontBytes = 64 * 1024;
-// So many loans are read while a writer wakes.
+// About as many loans as are read while a writer wakes.
 constexpr uint64_t kLoansWhileWaking = 2;
-// Records that are large; one of so many is timed, for what a byte costs to copy out of the ring.
+// Large records; one in so many is timed, to learn what copying a byte out of the ring costs.
 constexpr size_t kLargeBytesMin = 4 * 1024;
 constexpr uint32_t kCopiesPerTimed = 8;
 // The most that one system call copies, so that a connection makes way for the others of its reactor.
@@ -268,7 +268,7 @@ void RingReader::PublishCosts() {
   segment_.own().ring_costs_less.store(less ? 1 : 0, std::memory_order_relaxed);
 }
 
-// One copy, from the writer's memory to where the bytes shall be.
+// One copy, from the writer's memory to where the bytes belong.
 Result<size_t> RingReader::ReadLoan(Bytes* parts, size_t count) {
   FUSEWIRE_DCHECK(in_loan_);
   FUSEWIRE_CHECK(lender_ > 0);

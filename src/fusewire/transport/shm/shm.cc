@@ -39,21 +39,21 @@ class ShmListener final : public Listener {
   Address address() const override { return address_; }
 
  private:
-  class Guest;
+  class PendingPeer;
   void Receive(Fd fd);
-  void OnPacket(Guest* guest);
-  static Status OnKnock(Guest* guest, const ShmControlMessage& knock);
-  Status OnHello(Guest* guest, Packet hello);
-  void TurnAway(Guest* guest, const Status& why);
-  void End(Guest* guest);
+  void OnPacket(PendingPeer* pending);
+  static Status OnKnock(PendingPeer* pending, const ShmControlMessage& knock);
+  Status OnHello(PendingPeer* pending, Packet hello);
+  void TurnAway(PendingPeer* pending, const Status& why);
+  void End(PendingPeer* pending);
 
   reactor::Reactor& home_;
   const Address address_;
   const bool lend_;  // see MakeShm
   OnIncoming on_incoming_;
   LogLimiter away_log_{10 * kSecondNs};
-  List<Guest> guests_;  // those that have sent no hello yet, the oldest first; ours
-  size_t guest_count_ = 0;
+  List<PendingPeer> pending_;  // those that have sent no hello yet, the oldest first; ours
+  size_t pending_count_ = 0;
   Accepting accepting_;
 };
 
@@ -82,7 +82,7 @@ class ShmDialing final : public DialingInTurn {
 };
 
 // Processes that have sent no hello: one for each of a large job's tasks that dial at once. Of more, the oldest goes.
-constexpr size_t kGuestsMax = 4096;
+constexpr size_t kPendingMax = 4096;
 // How long one of them may take to send it.
 constexpr int64_t kGreetingNsMax = 5 * kSecondNs;
 constexpr int kBacklog = 4096;
@@ -137,13 +137,13 @@ constexpr int64_t kQueueFullNs = kMillisecondNs;
 // ---- listening ----
 
 // A process that has connected and not sent its hello yet.
-class ShmListener::Guest final : public ListNode, private reactor::FdHandler {
+class ShmListener::PendingPeer final : public ListNode, private reactor::FdHandler {
  public:
-  Guest(ShmListener* listener, Fd fd, PeerProcess peer)
+  PendingPeer(ShmListener* listener, Fd fd, PeerProcess peer)
       : process(peer), socket(std::move(fd)), listener_(listener), limit_([this] {
           listener_->TurnAway(this, Status::Timeout("it sent no hello").AgeMs(kGreetingNsMax / kMillisecondNs));
         }) {}
-  ~Guest() {
+  ~PendingPeer() {
     if (watched_) listener_->home_.Unwatch(socket.get(), this);
   }
   Status Watch() {
@@ -195,86 +195,86 @@ ShmListener::ShmListener(reactor::Reactor& home, Fd fd, const Address& address, 
 
 ShmListener::~ShmListener() {
   FUSEWIRE_AT_HOME(home_);
-  while (Guest* guest = guests_.front()) End(guest);
-  FUSEWIRE_CHECK(guest_count_ == 0);
+  while (PendingPeer* pending = pending_.front()) End(pending);
+  FUSEWIRE_CHECK(pending_count_ == 0);
 }
 
 void ShmListener::Receive(Fd fd) {
   FUSEWIRE_AT_HOME(home_);
   Result<PeerProcess> process = PeerProcess::Of(fd.get());
-  auto owned = std::make_unique<Guest>(this, std::move(fd), process.ok() ? process.value() : PeerProcess());
-  Guest* guest = owned.release();  // the list's now; End() takes it back
-  guests_.PushBack(guest);
-  ++guest_count_;
-  Status good = process.ok() ? guest->Watch() : process.status();
+  auto owned = std::make_unique<PendingPeer>(this, std::move(fd), process.ok() ? process.value() : PeerProcess());
+  PendingPeer* pending = owned.release();  // the list's now; End() takes it back
+  pending_.PushBack(pending);
+  ++pending_count_;
+  Status good = process.ok() ? pending->Watch() : process.status();
   if (!good.ok()) {
-    TurnAway(guest, good);
-  } else if (guest_count_ > kGuestsMax) {
-    TurnAway(guests_.front(), Status::Overloaded("more than " + std::to_string(kGuestsMax) +
-                                                 " processes have connected and sent no hello"));
+    TurnAway(pending, good);
+  } else if (pending_count_ > kPendingMax) {
+    TurnAway(pending_.front(), Status::Overloaded("more than " + std::to_string(kPendingMax) +
+                                                  " processes have connected and sent no hello"));
   }
 }
 
-void ShmListener::OnPacket(Guest* guest) {
-  const bool knocked = guest->nonce.has_value();
+void ShmListener::OnPacket(PendingPeer* pending) {
+  const bool knocked = pending->nonce.has_value();
   std::optional<Result<Packet>> received =
-      ReceiveControl(guest->socket.get(), knocked ? ShmControlKind::kHello : ShmControlKind::kKnock);
+      ReceiveControl(pending->socket.get(), knocked ? ShmControlKind::kHello : ShmControlKind::kKnock);
   if (!received.has_value()) return;
   Status good = received->status();
   if (good.ok()) {
-    good = knocked ? OnHello(guest, std::move(*received).value()) : OnKnock(guest, received->value().message);
+    good = knocked ? OnHello(pending, std::move(*received).value()) : OnKnock(pending, received->value().message);
   }
-  if (!good.ok()) TurnAway(guest, good);
+  if (!good.ok()) TurnAway(pending, good);
 }
 
-Status ShmListener::OnKnock(Guest* guest, const ShmControlMessage& knock) {
+Status ShmListener::OnKnock(PendingPeer* pending, const ShmControlMessage& knock) {
   ShmControlMessage ours;
   ours.kind = ShmControlKind::kKnock;
   ours.answer = knock.nonce;
   ours.nonce = SystemRandom64();
-  guest->nonce = ours.nonce;
-  return SendControl(guest->socket.get(), ours, nullptr);
+  pending->nonce = ours.nonce;
+  return SendControl(pending->socket.get(), ours, nullptr);
 }
 
-// Good: the guest has gone.
-Status ShmListener::OnHello(Guest* guest, Packet hello) {
-  if (hello.message.answer != guest->nonce)
+// Good: the pending peer is gone.
+Status ShmListener::OnHello(PendingPeer* pending, Packet hello) {
+  if (hello.message.answer != pending->nonce)
     return Status::Corrupt("its hello does not answer our knock")
         .Next("run the same version of Fusewire in both tasks");
-  FUSEWIRE_TRY(guest->process.CheckSender(hello.sender));
+  FUSEWIRE_TRY(pending->process.CheckSender(hello.sender));
   std::unique_ptr<Segment> segment = FUSEWIRE_TRY(Segment::Attach(hello.files[0], hello.message.ring_bytes));
   hello.files[0].Close();
-  const pid_t peer = guest->process.pid();
+  const pid_t peer = pending->process.pid();
   const bool can_read = lend_ && CanReadOrLog(peer, hello.message.probe_address, hello.message.probe_word);
   ShmControlMessage welcome;
   welcome.kind = ShmControlKind::kWelcome;
   welcome.probe_address = ProbeAddress();
   welcome.probe_word = ProbeWord();
-  FUSEWIRE_TRY(SendControl(guest->socket.get(), welcome, nullptr));
+  FUSEWIRE_TRY(SendControl(pending->socket.get(), welcome, nullptr));
   auto origin = std::unique_ptr<ShmOrigin>(new ShmOrigin{std::move(hello), can_read, lend_});
-  auto incoming = std::make_unique<ShmIncoming>(guest->TakeSocket(), std::move(segment), std::move(origin), peer);
-  End(guest);
+  auto incoming = std::make_unique<ShmIncoming>(pending->TakeSocket(), std::move(segment), std::move(origin), peer);
+  End(pending);
   on_incoming_(std::move(incoming));
   return Status::Ok();
 }
 
-void ShmListener::TurnAway(Guest* guest, const Status& why) {
+void ShmListener::TurnAway(PendingPeer* pending, const Status& why) {
   uint64_t suppressed = 0;
   const bool gone = why.code() == Code::kUnavailable;  // it closed, or only looked whether we listen
   if (!gone && away_log_.Allow(home_.now_ns(), &suppressed)) {
     FUSEWIRE_LOG(kWarn, "listener %s does not share memory with process %d (%llu more in between): %s",
-                 address_.ToString().c_str(), static_cast<int>(guest->process.pid()),
+                 address_.ToString().c_str(), static_cast<int>(pending->process.pid()),
                  static_cast<unsigned long long>(suppressed), why.Explained().c_str());
   }
-  End(guest);
+  End(pending);
 }
 
-void ShmListener::End(Guest* guest) {
-  FUSEWIRE_CHECK(guest_count_ > 0);
-  FUSEWIRE_CHECK(guest->linked());
-  guest->Unlink();
-  --guest_count_;
-  const std::unique_ptr<Guest> ours(guest);
+void ShmListener::End(PendingPeer* pending) {
+  FUSEWIRE_CHECK(pending_count_ > 0);
+  FUSEWIRE_CHECK(pending->linked());
+  pending->Unlink();
+  --pending_count_;
+  const std::unique_ptr<PendingPeer> ours(pending);
 }
 
 // ---- dialing ----

@@ -31,7 +31,7 @@ void ShmConnection::SetLender(pid_t pid) {
 
 Status ShmConnection::SetOrigin(std::unique_ptr<ShmOrigin> origin) {
   FUSEWIRE_CHECK(handler_ == nullptr);
-  FUSEWIRE_TRY(peer_bell_.TieLast(*bell_, peer_pid_, &origin->hello.files[1], origin->hello.message.bit));
+  FUSEWIRE_TRY(peer_bell_.ChangeLast(*bell_, peer_pid_, &origin->hello.files[1], origin->hello.message.bit));
   origin_ = std::move(origin);
   return Status::Ok();
 }
@@ -223,7 +223,7 @@ void ShmConnection::Stop() {
   bell_->Unhang(bit_, this);
   if (watched_) home_.Unwatch(socket_.get(), this);
   watched_ = false;
-  // The peer hears of it also where a child of this process still holds the socket.
+  // The peer notices it even if a child of this process still holds the socket.
   if (socket_.valid()) (void)shutdown(socket_.get(), SHUT_RDWR);
   socket_.Close();
   peer_bell_.Drop();

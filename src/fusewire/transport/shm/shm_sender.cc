@@ -9,7 +9,7 @@
 namespace fusewire::transport {
 namespace {
 
-// The reader hears of a long write when so much of it is in the ring, and works beside its writer.
+// The reader is notified of a long write once this much of it is in the ring, and works beside its writer.
 constexpr size_t kShowBytes = 16 * 1024;
 // Copying this much takes about as long as waking a thread.
 constexpr size_t kSoftBytes = 64 * 1024;

@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "fusewire/base/bytes.h"
 #include "fusewire/base/check.h"
@@ -26,8 +25,8 @@
 namespace fusewire::transport {
 
 // The peer's doorbell at one end of a connection: rung for what this end writes and reads. A dialler's end begins
-// without one, as its peer has no home yet; the peer's home may change once more before the peer writes. Owns the rope.
-// Change and TieLast say why they fail.
+// without one, as its peer has no home yet; the peer's home may change once more before the peer writes. Owns the peer.
+// Change and ChangeLast say why they fail.
 class PeerBell {
  public:
   // Takes the doorbell of the peer's home, or of its next one: `files` are rung, asleep and the eventfd. kCorrupt: the
@@ -39,27 +38,27 @@ class PeerBell {
           .Next("run the same version of Fusewire on both sides");
     }
     --changes_left_;
-    rope_ = FUSEWIRE_TRY(own.Tie(peer, {files[0].get(), files[1].get(), files[2].get()}, bit));
+    doorbell_ = FUSEWIRE_TRY(own.OpenPeer(peer, {files[0].get(), files[1].get(), files[2].get()}, bit));
     return Status::Ok();
   }
   // The same; no other one follows.
-  Status TieLast(reactor::Doorbell& own, pid_t peer, const Fd* files, uint32_t bit) {
-    FUSEWIRE_CHECK(rope_ == nullptr);
+  Status ChangeLast(reactor::Doorbell& own, pid_t peer, const Fd* files, uint32_t bit) {
+    FUSEWIRE_CHECK(doorbell_ == nullptr);
     FUSEWIRE_TRY(Change(own, peer, files, bit));
     changes_left_ = 0;
     return Status::Ok();
   }
   void Ring() {
-    if (rope_ != nullptr) rope_->Ring();
+    if (doorbell_ != nullptr) doorbell_->Ring();
   }
   void RingSoftly() {
-    if (rope_ != nullptr) rope_->RingSoftly();
+    if (doorbell_ != nullptr) doorbell_->RingSoftly();
   }
-  void Drop() { rope_.reset(); }
+  void Drop() { doorbell_.reset(); }
 
  private:
-  std::unique_ptr<reactor::PeerDoorbell> rope_;  // null: the peer has no home yet
-  int changes_left_ = 2;                         // a listener's end has a home, and perhaps one other before it writes
+  std::unique_ptr<reactor::PeerDoorbell> doorbell_;  // null: the peer has no home yet
+  int changes_left_ = 2;  // a listener's end has a home, and perhaps one other before it writes
 };
 
 class ShmSender {
@@ -98,7 +97,7 @@ class ShmSender {
   bool peer_reads_ = false;  // it has shown that it can read our memory
   bool full_ = false;        // the ring took less than it was offered: wait for room before the next try
   bool room_due_ = false;    // a Write waits for room
-  // Writes that are answered once the peer has read so many loans.
+  // Writes that are answered once the peer has read that many loans.
   struct Unread {
     size_t bytes;
     uint64_t loans;

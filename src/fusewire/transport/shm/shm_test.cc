@@ -229,7 +229,7 @@ TEST_F(ShmConnections, ALiarInSharedMemoryCostsItsConnection) {
   }
 }
 
-// Random words all over what both share, for a while: whatever comes of it, it ends in an error or goes on.
+// Random words all over the shared memory, for a while: the connection ends in an error, or goes on.
 TEST_F(ShmConnections, GarbageAllOverTheMemoryIsSurvived) {
   const uint64_t seed = SystemRandom64();
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -338,7 +338,7 @@ TEST_F(ShmConnections, AnotherUserIsRefusedByBothEnds) {
   // Together with TCP: one log line with the reason, and a connection over TCP.
   std::unique_ptr<Transport> nearest = MakeNearest(MakeShm(), MakeTcp({}));
   EXPECT_THAT(Dial(*nearest, {"127.0.0.1", 9}).cause(), HasSubstr("refused"));
-  EXPECT_THAT(Logged(), HasSubstr("127.0.0.1:9 goes the far way"));
+  EXPECT_THAT(Logged(), HasSubstr("127.0.0.1:9 is not reached over shared memory"));
   AskHome(*home_, [&] { dialing_.reset(); });
   close(end[1]);
   int exit_status = 0;
@@ -401,7 +401,7 @@ TEST(Lending, IsWhatANeighbourMayDo) {
   EXPECT_EQ(status, 0) << WEXITSTATUS(status);
 }
 
-TEST_F(ShmConnections, NearestTakesSharedMemoryWhereItIsAndTcpElsewhere) {
+TEST_F(ShmConnections, NearestTakesSharedMemoryOnOneHostAndTcpElsewhere) {
   std::unique_ptr<Transport> nearest = MakeNearest(MakeShm(), MakeTcp({}));
   std::unique_ptr<Transport> tcp = MakeTcp({});
   std::unique_ptr<Listener> both, one;

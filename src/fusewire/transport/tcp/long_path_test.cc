@@ -21,7 +21,7 @@ using reactor::Eventually;
 
 constexpr int64_t kOneWayNs = 100 * kMillisecondNs;
 
-// What one kernel lets another one keep on the way to it, when that is asked to.
+// How much one kernel lets another one have on the way to it, if the latter asks for more.
 bool KernelHoldsMegabytes() {
   size_t least = 0, usual = 0, most = 0;
   std::ifstream("/proc/sys/net/ipv4/tcp_rmem") >> least >> usual >> most;

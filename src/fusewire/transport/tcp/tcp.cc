@@ -5,8 +5,6 @@
 #include <sys/epoll.h>
 
 #include <cerrno>
-#include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,8 +13,6 @@
 #include "fusewire/transport/dialing.h"
 #include "fusewire/transport/listening.h"
 #include "fusewire/transport/tcp/tcp_connection.h"
-#include "fusewire/transport/tcp/tcp_options.h"
-#include "fusewire/transport/transport.h"
 
 namespace fusewire::transport {
 namespace {
@@ -173,7 +169,7 @@ void TcpDialing::TryNext() {
   if (behind > 0) home_.Arm(&step_, (deadline_.due_ns() - home_.now_ns()) / static_cast<int64_t>(behind + 1));
 }
 
-// Begins to. Even if it has succeeded at once, OnEvents follows: the callback never runs inside Dial.
+// Begins to connect. Even if that succeeds at once, OnEvents follows: the callback never runs inside Dial.
 Status TcpDialing::Connect(const std::string& number) {
   if (!ParseNumeric(number, address_.port, &current_)) {
     return Status::Unavailable("\"" + number + "\" is not an address");

@@ -21,7 +21,7 @@ constexpr size_t kPartsMax = IOV_MAX;
 // In a long body, input is reported only from this size on. With twice as much, the gain of larger reads is lost
 // to a sender that has to wait.
 constexpr int kLowWaterBytes = 64 * 1024;
-// How often it is looked whether the peer has acknowledged everything: the kernel reports no event for it.
+// How often to check whether the peer has acknowledged everything: the kernel reports no event for it.
 constexpr int64_t kDeliveredLookNs = kMillisecondNs;
 
 // Options tune; a kernel that refuses one still carries our bytes.
@@ -79,7 +79,7 @@ constexpr int kBufferLocks = 72;  // since Linux 5.14
 #endif
 
 // The kernel uses twice the number that it is given; on a modern kernel, nearly all of that may be payload. An
-// established connection keeps to the window that it has, unless it is told another.
+// established connection keeps the window that it has, unless another one is set.
 void HoldUnread(int fd, int bytes_max) {
   SetInt(fd, SOL_SOCKET, SO_RCVBUF, bytes_max / 2);
   SetInt(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, bytes_max);

@@ -380,7 +380,7 @@ TEST_F(Tcp, ListensEverywhereOnBothVersions) {
 }
 
 // A launcher that found a free port, let it go and starts a server there seconds later should not find us in it.
-TEST_F(Tcp, AnyPortIsNoneThatTheKernelProposes) {
+TEST_F(Tcp, AFreePortIsNotOneThatTheKernelAssigns) {
   RawSocket found;
   ASSERT_TRUE(found.Bind("127.0.0.1", 0));
   int of_that_kind = 0;
@@ -389,7 +389,8 @@ TEST_F(Tcp, AnyPortIsNoneThatTheKernelProposes) {
 }
 
 TEST_F(Tcp, DoesNotListenBesideAnotherOnTheSamePort) {
-  // Somebody holds the port on the other version of the protocol: serving half of the world would go unnoticed.
+  // Another process holds the port on the other version of IP: that only half of the peers are served would go
+  // unnoticed.
   Fd other(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
   int on = 1;
   ASSERT_EQ(setsockopt(other.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)), 0);
@@ -557,7 +558,7 @@ TEST_F(TcpNames, TriesTheNextAddressWhenOneIsSilent) {
   EXPECT_EQ(made.status().code(), Code::kTimeout);
 }
 
-TEST_F(TcpNames, AsksAnewForEachDial) {
+TEST_F(TcpNames, AsksAgainForEachDial) {
   uint16_t port = Listen("127.0.0.1");
   Answer({"127.0.0.2"});
   Result<std::unique_ptr<Connection>> made = Dial({"server", port});

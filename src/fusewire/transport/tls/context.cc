@@ -73,7 +73,7 @@ Result<SSL_CTX*> TlsContext::Read(const TlsLibrary& library, const TlsOptions& o
   if (library.SSL_CTX_use_PrivateKey_file(ssl, options.key.c_str(), SSL_FILETYPE_PEM) != 1)
     return Wrong(library, "FUSEWIRE_TLS_KEY", options.key, "no key without a password can be read from it");
   if (library.SSL_CTX_check_private_key(ssl) != 1)
-    return Wrong(library, "FUSEWIRE_TLS_KEY", options.key, "it is not the certificate's");
+    return Wrong(library, "FUSEWIRE_TLS_KEY", options.key, "it is not the key of the certificate");
   if (library.SSL_CTX_load_verify_file(ssl, options.authorities.c_str()) != 1)
     return Wrong(library, "FUSEWIRE_TLS_CA", options.authorities, "no certificates can be read from it");
   return made.release();

@@ -120,7 +120,7 @@ TEST(TlsSession, APeerWithoutACertificateOfOurAuthorityIsRefused) {
   strange_client.Greet();
   EXPECT_EQ(strange_client.server_end.code(), Code::kRefused) << strange_client.server_end.ToString();
   EXPECT_FALSE(strange_client.server->is_ready());
-  // The client has been ready before the server knew; it hears of it when it reads.
+  // The client was ready before the server knew; it learns of the refusal when it reads.
   Status status;
   Ends::ReadAll(strange_client.client.get(), &status);
   EXPECT_EQ(status.code(), Code::kRefused) << status.ToString();
@@ -148,7 +148,7 @@ TEST(TlsSession, ANameIsCheckedIfThereIsOne) {
   EXPECT_THAT(bad.client_end.ToString(), HasSubstr("ostname mismatch"));
 }
 
-TEST(TlsSession, WhatIsNoTlsIsCorrupt) {
+TEST(TlsSession, OtherBytesThanTlsAreCorrupt) {
   for (const std::string& text :
        {std::string("GET / HTTP/1.0\r\n\r\n"), std::string(100, '\0'), std::string(100, '\xff')}) {
     Ends ends;

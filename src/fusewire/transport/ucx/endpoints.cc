@@ -11,7 +11,7 @@
 namespace fusewire::transport {
 namespace {
 
-// How long what was written may take to leave when the reactor ends.
+// How long written data may take to leave when the reactor ends.
 constexpr int64_t kFarewellNs = 500 * kMillisecondNs;
 // UCX does not learn where an address ends: it reads as much as the address itself calls for.
 constexpr size_t kAddressSlackBytes = 4096;
@@ -132,7 +132,7 @@ void UcxEndpoints::Leave() {
     Flush(*peer);
   }
   AwaitNone(&flushing_);
-  // Ends what could not leave in time, without the peers.
+  // Closes connections that could not be flushed in time, without their peers.
   for (auto& [address, peer] : peers_) End(peer.get());
   AwaitNone(&ending_);
   peers_.clear();

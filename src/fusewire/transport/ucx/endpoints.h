@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// One endpoint for each worker of a peer that this home speaks with, whatever the number of connections.
-// An endpoint ends when it has failed: then its users are told. Or it retires, when the peer has a new one: then its
-// users keep it, and it ends with the last of them.
+// One endpoint for each worker of a peer that this home communicates with, whatever the number of connections.
+// An endpoint ends when it has failed: then its users are notified. Or it retires, when the peer has a new one:
+// then its users keep it, and it ends with the last of them.
 // Home: one reactor. Owns: the endpoints. Fails: Reach and Meet say why.
 #pragma once
 
@@ -24,7 +24,7 @@ namespace fusewire::transport {
 // A connection that uses a peer.
 class UcxPeerUser : public ListNode {
  public:
-  // At home, outside of UCX. It uses the peer no more.
+  // At home, outside of UCX. It no longer uses the peer.
   virtual void OnPeerFailed(const Status& why) = 0;
 
  protected:
@@ -40,7 +40,7 @@ struct UcxPeer {
   ucp_ep_h endpoint = nullptr;
   std::string address;
   uint64_t name = 0;    // of our endpoint, for the peer: a new one where it failed us, not where it had failed the peer
-  uint64_t theirs = 0;  // the peer's name for its own, once we have heard it
+  uint64_t theirs = 0;  // the peer's name for its own, once it has sent it
   ucs_status_t failed = UCS_OK;
   List<UcxPeerUser> users;
 };

@@ -42,7 +42,7 @@ std::string RdmaDevices() {
 
 namespace {
 
-// UCX replaces the process's handlers of fatal signals when it is loaded, which is not for a library to decide.
+// UCX replaces the process's handlers of fatal signals when it is loaded, and a library should not decide that.
 class KeptSignals {
  public:
   KeptSignals() {

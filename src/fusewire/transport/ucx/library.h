@@ -51,7 +51,7 @@ struct UcxLibrary {
   // Any thread.
   static Result<UcxLibrary> Load(const std::string& name);
   std::string Version() const;
-  // "init: Input/output error", in the words of UCX.
+  // "init: Input/output error", as UCX says it.
   std::string Describe(const char* call, ucs_status_t status) const;
 };
 

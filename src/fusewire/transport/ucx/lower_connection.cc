@@ -92,7 +92,7 @@ void UcxLowerConnection::OnDelivered() {
   if (stream_ != nullptr) stream_->OnDelivered();
 }
 
-// Nothing of the stream's handler comes between two control messages.
+// The stream's handler writes nothing between two control messages.
 void UcxLowerConnection::Send(const UcxControlMessage& message, ConstBytes behind) {
   FUSEWIRE_CHECK(started_);
   const bool address = HasAddress(message.kind);

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The connection that two ends meet over: control messages both ways, one behind the other, and then the stream itself
 // if it stays there. It stays open in any case: when it ends, the peer has ended.
-// Home: one reactor. Owns: the connection, and what came over it before it had a reader. Fails: the handler is told.
+// Home: one reactor. Owns: the connection, and what came over it before it had a reader. Fails: through its handler.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class UcxLowerHandler {
   virtual void OnControl(const UcxControlMessage& message, ConstBytes address) = 0;
   // The peer sends no control messages: its stream has begun with these bytes.
   virtual void OnStranger(ConstBytes begun) = 0;
-  // The peer broke the rules.
+  // The peer violated the protocol.
   virtual void OnMisbehaved(Status why) = 0;
   // No control message waits any more.
   virtual void OnControlSent() = 0;
@@ -64,7 +64,7 @@ class UcxLowerConnection final : private ConnectionHandler {
   bool Delivered() { return connection_->Delivered(); }
   // OnLowerClosed follows.
   void CloseStream(Status why);
-  // Nothing follows that anybody needs.
+  // Nothing that is needed follows.
   void Close();
 
  private:

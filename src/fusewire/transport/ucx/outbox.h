@@ -76,7 +76,7 @@ class UcxOutbox {
   // A message to be filled and then sent.
   UcxSend* Take();
   void Send(UcxPeer* peer, UcxSend* send);
-  // Lends `bytes`, which stay valid until the lender hears that they are back.
+  // Lends `bytes`, which stay valid until the lender gets them back.
   void Lend(UcxPeer* peer, UcxSend* send, ConstBytes bytes, UcxLender* lender);
 
  private:

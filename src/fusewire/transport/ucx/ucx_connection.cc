@@ -14,7 +14,8 @@
 namespace fusewire::transport {
 namespace {
 
-// How long it may take until what the peer sent before it ended has come, and until it is known how an endpoint broke.
+// How long what the peer sent before it ended may take to arrive, and how long it may take to learn why an endpoint
+// broke.
 constexpr int64_t kGraceNs = 2 * kSecondNs;
 constexpr int64_t kBrokenGraceNs = 200 * kMillisecondNs;
 constexpr int64_t kCutLookNs = 5 * kMillisecondNs;

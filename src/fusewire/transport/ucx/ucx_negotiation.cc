@@ -127,7 +127,7 @@ UcxNegotiation::Event UcxNegotiation::OnNo() {
   return Event::kStayed;
 }
 
-// At a listener. After kWelcome: the dialler closed before it heard us, and what it had written comes this way.
+// At a listener. After kWelcome: the dialler closed before our answer arrived, and what it had written comes this way.
 UcxNegotiation::Event UcxNegotiation::OnStay() {
   stage_ = UcxStage::kStayed;
   lower_.BeginStream();

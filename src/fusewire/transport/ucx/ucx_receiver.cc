@@ -65,7 +65,7 @@ bool UcxReceiver::OnRecord(const UcxRecord& record, void* data, size_t bytes, bo
     return refuse("sent a record of the wrong size");
   came_cost_ += UcxCost(record.kind, bytes);
   if (came_cost_ - taken_cost_ > kUcxWindowBytes) return refuse("sent more than there is room for");
-  // As many as may wait fit into this distance.
+  // All that may wait fit into this distance.
   if (record.sequence < next_ || record.sequence - next_ > kUcxWindowBytes / kUcxRecordCost)
     return refuse("sent a record out of order");
   const bool fresh = records_.emplace(record.sequence, Record{data, bytes, loan, record.value}).second;

@@ -22,7 +22,7 @@ void Feed(ConnectionHandler* handler, const bool* closed, ConstBytes data);
 
 class UcxReceiver {
  public:
-  // `end` is told when a loan has landed. `broken`: why UCX lost the peer; the first reason counts.
+  // `end` is notified when a loan has landed. `broken`: why UCX lost the peer; the first reason counts.
   UcxReceiver(UcxEnd* end, Status* broken) : end_(*end), broken_(*broken) {}
   ~UcxReceiver() { Drop(); }
   UcxReceiver(const UcxReceiver&) = delete;
@@ -31,7 +31,7 @@ class UcxReceiver {
   // Inside UCX. True: `data` is kept.
   bool OnRecord(const UcxRecord& record, void* data, size_t bytes, bool rendezvous);
   void OnReceived(ucs_status_t status, size_t bytes);
-  // Inside UCX: the peer broke the rules; nothing more is taken from it.
+  // Inside UCX: the peer violated the protocol; nothing more is taken from it.
   void Refuse(const char* what);
   // Nothing more is delivered, and nothing is taken.
   void Drop();
@@ -49,7 +49,7 @@ class UcxReceiver {
   // A loan is landing. In memory of ours: the handler can have its own back.
   bool receiving() const { return loan_ == Loan::kLanding; }
   bool lands_aside() const { return aside_ != nullptr; }
-  // A loan did not land: nothing behind it is worth anything.
+  // A loan did not land: nothing after it is valid.
   bool lost() const { return loan_ == Loan::kLost; }
 
   // The peer has closed: nothing follows from this sequence on.
@@ -88,7 +88,7 @@ class UcxReceiver {
   ucs_status_t receive_status_ = UCS_OK;
   size_t receive_bytes_ = 0;
   std::unique_ptr<uint8_t[]> aside_;  // where it lands if the handler has less room
-  Status corrupt_;                    // the peer broke the rules, and we were inside UCX
+  Status corrupt_;                    // the peer violated the protocol, and we were inside UCX
 };
 
 }  // namespace fusewire::transport

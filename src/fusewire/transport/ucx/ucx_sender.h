@@ -13,7 +13,7 @@ namespace fusewire::transport {
 
 class UcxSender final : private UcxLender {
  public:
-  // `end` is told when a loan is back. `broken`: why UCX lost the peer; the first reason counts.
+  // `end` is notified when a loan is returned. `broken`: why UCX lost the peer; the first reason counts.
   UcxSender(UcxEnd* end, Status* broken) : end_(*end), broken_(*broken) {}
 
   void Begin(UcxPeer* peer, uint64_t peer_id);
@@ -34,7 +34,7 @@ class UcxSender final : private UcxLender {
   // A record whose sender had seen our records up to `seen` may answer what we lent: our Write is answered first.
   bool IsAnswerToLoan(uint64_t seen) const { return lent_answer_ > 0 && seen >= lent_to_; }
 
-  // Inside UCX: the peer has taken so much. False: that is more than we sent.
+  // Inside UCX: the peer has taken this much. False: that is more than we sent.
   bool OnTaken(uint64_t cost);
   // Tells the peer what was taken of its records. False: there is no way to it.
   bool SendTaken(uint64_t cost);

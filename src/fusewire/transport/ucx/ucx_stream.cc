@@ -10,7 +10,7 @@
 namespace fusewire::transport {
 namespace {
 
-// Cutting does not need the peer, and is soon done.
+// Cutting does not need the peer, and is quick.
 constexpr int64_t kCutNs = 10 * kSecondNs;
 
 }  // namespace

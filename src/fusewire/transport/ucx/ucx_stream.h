@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// One connection's stream over UCX: a sender and a receiver, which share the peer, and what UCX tells of both.
+// One connection's stream over UCX: a sender and a receiver, which share the peer, and what UCX reports of both.
 // Home: one reactor. Owns: both. Fails: broken() says why UCX lost the peer, receiver().corrupt() what the peer did.
 #pragma once
 

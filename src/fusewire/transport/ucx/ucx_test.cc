@@ -167,7 +167,7 @@ TEST_F(Ucx, ADiallerWithoutItStaysWhereItIs) {
   EXPECT_EQ(lines_, 2);  // one for each home
 }
 
-TEST_F(Ucx, AFileThatIsNoLibraryAndALibraryThatIsAnotherAreRefused) {
+TEST_F(Ucx, OtherFilesAndOtherLibrariesAreRefused) {
   const std::string path = testing::TempDir() + "fusewire-ucx-" + std::to_string(getpid()) + ".so";
   std::ofstream(path) << "this is no library";
   UcxOptions broken;

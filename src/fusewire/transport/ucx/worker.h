@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // UCX at one home, for all connections there: it hands each message that comes to the connection's end whose number it
-// bears. Its parts own the rest: the handles, the loop, the endpoints, what is under way, the strangers.
+// has. Its parts own the rest: the handles, the loop, the endpoints, what is under way, the strangers.
 // Home: one reactor, which keeps it until it ends. Owns: all that UCX gives out. Fails: Of says why.
 #pragma once
 

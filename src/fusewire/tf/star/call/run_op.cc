@@ -123,7 +123,7 @@ class PlaceCall final : public rpc::Call {
   Repeats repeats_;
 };
 
-// The step's cancellation, as one of its operations hears of it.
+// The cancellation of a step, for one of its operations.
 // Home: any thread. Owns: the hook, from Begin until End.
 class StepCancel {
  public:
@@ -184,7 +184,7 @@ class RunInputs {
 // Home: the call's. Owns: the results, until Finish.
 class RunAnswer {
  public:
-  // Null: nobody wants the results.
+  // Null: the results are discarded.
   explicit RunAnswer(OpKernelContext* context) : context_(context) {
     if (context != nullptr) place_.device = static_cast<tensorflow::Device*>(context->device());
   }
@@ -205,7 +205,7 @@ class RunAnswer {
     return landings_->EndOfMessage();
   }
   bool was_read() const { return landings_.has_value(); }
-  // Another one is to come.
+  // Another one will arrive.
   void Forget() { landings_.reset(); }
   // An earlier part of the step left values at the server, and they are not there.
   bool lacks_values() const { return !status_.ok() && status_.GetPayload(kValuesGone).has_value(); }
@@ -342,7 +342,7 @@ class Running final : public rpc::Call {
     search->Begin([&](Routed routed) { step->RouteTo(placement->task, std::move(routed)); });
   }
 
-  // The server is lost, and is one that can be restarted with what it had.
+  // The server is lost, and can be restarted with its state.
   bool MayReturn() const { return channel_->options().state != 0 && channel_->recovers() && !channel_->alive(); }
 
   // For how long, the peer knows. `why`: the step's error if it does not return, or without what it had.

@@ -486,7 +486,7 @@ TEST_F(RunOpTest, ACancellationEndsTheRunAndTheServerHearsOfIt) {
   EXPECT_EQ(running->ends.count(), 1);
 }
 
-TEST_F(RunOpTest, ACancellationAfterTheEndIsHeardByNobody) {
+TEST_F(RunOpTest, ACancellationAfterTheEndHasNoEffect) {
   on_.KnowPeer();
   PlaceIt();
   CancellationManager cancellation;

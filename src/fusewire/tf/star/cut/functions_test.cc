@@ -63,7 +63,7 @@ TEST_F(FunctionsTest, ThatCallThemselvesEnd) {
   EXPECT_FALSE(FactsOf("circle").may_block);
 }
 
-TEST_F(FunctionsTest, StandElsewhereIfAnOperationOfTheirsDoes) {
+TEST_F(FunctionsTest, AreElsewhereIfOneOfTheirOperationsIs) {
   Define("here", "Neg", Sketch::kPs);
   Define("loose", "Neg", "/job:ps");
   Define("there", "Neg", Sketch::kWorker);

@@ -133,7 +133,7 @@ TEST(StarGrouping, SourceThatTheWorkerNeedsRunsOnTheServer) {
   EXPECT_THAT(WordsOfGroups(sketch.Group()), ElementsAre("0:1:two"));
 }
 
-TEST(StarGrouping, ConstantThatWaitsIsNoSource) {
+TEST(StarGrouping, AConstantThatWaitsIsNotASource) {
   Sketch sketch;
   Node* variable = sketch.Variable("weights", Sketch::kPs);
   Node* update = sketch.Update("update", variable, sketch.Fed("fed", Sketch::kWorker));
@@ -143,7 +143,7 @@ TEST(StarGrouping, ConstantThatWaitsIsNoSource) {
   EXPECT_THAT(WordsOfGroups(sketch.Group()), ElementsAre("0:1:count,one,update"));
 }
 
-TEST(StarGrouping, ConditionsWithinAGroupAreItsOwnAffair) {
+TEST(StarGrouping, ConditionsWithinAGroupAreAllowed) {
   Sketch sketch;
   Node* value = sketch.Read("value", sketch.Variable("variable", Sketch::kPs));
   Node* choice = sketch.Fed("choice", Sketch::kPs, DT_BOOL);

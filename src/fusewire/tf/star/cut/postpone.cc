@@ -1,12 +1,10 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // What only a later group of the same place uses is computed there: otherwise its results would be kept for it, one by
 // one.
-// Home: any thread. Owns: nothing. Fails: never.
 #include "fusewire/tf/star/cut/grouping.h"
 
 #include <algorithm>
 #include <climits>
-#include <set>
 
 namespace fusewire::tf {
 

@@ -81,7 +81,7 @@ TEST_F(StarPassTest, MakesCallsOfWhatStandsOnParameterServers) {
   EXPECT_EQ(asked_, std::vector<std::string>{"/job:ps/replica:0/task:0"});  // once, whatever stands there
 }
 
-TEST_F(StarPassTest, LeavesWhatStandsOnATaskThatIsNotReached) {
+TEST_F(StarPassTest, LeavesOperationsOfAnUnreachableTask) {
   Register(StarMode::kFull, false);
   RunPass();
   EXPECT_EQ(Count("_FusewireRun"), 0);

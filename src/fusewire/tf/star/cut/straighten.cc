@@ -5,9 +5,7 @@
 // Home: any thread. Fails: never; other nodes stay as they are. The graph keeps its meaning.
 #include "fusewire/tf/star/cut/grouping.h"
 
-#include <map>
 #include <utility>
-#include <vector>
 
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_replace.h>

@@ -52,7 +52,7 @@ TEST(Straighten, WhatComesBackThroughAnIdentityComesFromHome) {
   EXPECT_EQ(InputOf(elsewhere, 0), second);
 }
 
-TEST(Straighten, IdentityThatWaitsIsNoDetour) {
+TEST(Straighten, AnIdentityThatWaitsStays) {
   Sketch sketch;
   Node* read = sketch.Read("read", sketch.Variable("variable", Sketch::kPs));
   Node* waits = sketch.Op("waits", "Identity", Sketch::kWorker, {read}, {sketch.Fed("fed", Sketch::kWorker)});
@@ -153,7 +153,7 @@ TEST(Straighten, PivotIsMadeWhereItIsNeeded) {
 }
 
 // A Switch of another tensor depends on more than its condition: on that tensor.
-TEST(Straighten, SwitchOfAnotherValueIsNoPivot) {
+TEST(Straighten, ASwitchOfAnotherValueIsNotAPivot) {
   Sketch sketch;
   Node* choice = sketch.Fed("choice", Sketch::kWorker, DT_BOOL);
   Node* either = sketch.Op("either", "Switch", Sketch::kWorker, {sketch.Fed("fed", Sketch::kWorker), choice});

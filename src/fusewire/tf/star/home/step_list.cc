@@ -8,7 +8,6 @@
 #include <tensorflow/core/framework/node_def_util.h>
 #include <tensorflow/core/framework/op_segment.h>
 #include <tensorflow/core/platform/logging.h>
-#include "fusewire/base/check.h"
 #include "fusewire/base/clock.h"
 #include "fusewire/tf/profile/profiler.h"
 #include "fusewire/tf/receive/rendezvous.h"

@@ -53,7 +53,7 @@ TEST(FasterWay, IsLookedForAgainSoonAndThenSeldom) {
   EXPECT_LT(pause, 100'000);
 }
 
-TEST(FasterWay, OneThatIsKeptIsNotTimed) {
+TEST(FasterWay, AFixedWayIsNotTimed) {
   FasterWay faster;
   faster.Keep(Way::kExecutor);
   for (int step = 0; step < 100; ++step) {

@@ -37,7 +37,7 @@ bool Arrivals::Await(reactor::Reactor* loop, int64_t until_ns, std::vector<size_
       is_awaited_ = ended_.empty();
       if (!is_awaited_) waiter_.Signal();
     }
-    // Either way it is looked at below whether something has come.
+    // Either way, the code below checks whether something has come.
     StepThread::Wait(&waiter_, until_ns, loop);
   }
   ended->clear();

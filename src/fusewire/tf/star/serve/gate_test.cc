@@ -13,7 +13,7 @@ namespace {
 
 int64_t In(int64_t ns) { return AddNs(Clock::Real()->NowNs(), ns); }
 
-TEST(GateTest, WhoComesWhileItIsClosedGoesOnWhenItOpens) {
+TEST(GateTest, ACallThatComesWhileItIsClosedGoesOnWhenItOpens) {
   Gate gate;
   std::vector<bool> told;
   const auto kept = [&told](bool may_enter) { told.push_back(may_enter); };
@@ -55,7 +55,7 @@ TEST(GateTest, OneInsideKeepsItOpen) {
   EXPECT_FALSE(has_entered);
 }
 
-TEST(GateTest, WhoLeavesOnAnotherThreadLetsItClose) {
+TEST(GateTest, ACallMayLeaveOnAnotherThread) {
   Gate gate;
   ASSERT_TRUE(gate.TryEnter());
   std::thread leaver([&gate] { gate.Leave(); });
@@ -63,7 +63,7 @@ TEST(GateTest, WhoLeavesOnAnotherThreadLetsItClose) {
   leaver.join();
 }
 
-// Nobody is inside while it is closed, whoever comes and leaves at the same time; and nobody who came is forgotten.
+// No call is inside while it is closed, while others come and leave at the same time; and none that came is forgotten.
 TEST(GateTest, AmongManyThreadsItIsEmptyWhileItIsClosed) {
   constexpr int kThreads = 4, kClosings = 200;
   Gate gate;

@@ -120,7 +120,7 @@ TEST_F(HostileGraphs, WithInvalidNodesAreRefused) {
   ExpectRefused("no operation", [](GraphDef* graph) { Find(graph, "result")->clear_op(); });
   ExpectRefused("a name twice", [](GraphDef* graph) { *graph->add_node() = *Find(graph, "result"); });
   ExpectRefused("no name", [](GraphDef* graph) { Find(graph, "end")->clear_name(); });
-  ExpectRefused("a name that is none", [](GraphDef* graph) { Find(graph, "end")->set_name("^end:0"); });
+  ExpectRefused("an invalid name", [](GraphDef* graph) { Find(graph, "end")->set_name("^end:0"); });
   ExpectRefused("a version from the future", [](GraphDef* graph) {
     graph->mutable_versions()->set_producer(1 << 30);
     graph->mutable_versions()->set_min_consumer(1 << 30);
@@ -151,7 +151,7 @@ TEST_F(HostileGraphs, WithInvalidAttributesAreRefused) {
     if (number != 1) ExpectRefused(absl::StrCat("takes ", number), set("arg0", kTakeAttribute, number));
     ExpectRefused(absl::StrCat("keeps ", number, " for nobody"), set("end", kKeepAttribute, number));
   }
-  ExpectRefused("an end without a place", [](GraphDef* graph) { Find(graph, "end")->mutable_attr()->erase("index"); });
+  ExpectRefused("an end without an index", [](GraphDef* graph) { Find(graph, "end")->mutable_attr()->erase("index"); });
   ExpectRefused("a duplicate _Arg or _Retval index", [](GraphDef* graph) {
     NodeDef* twice = graph->add_node();
     *twice = *Find(graph, "end");

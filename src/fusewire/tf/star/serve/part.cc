@@ -20,7 +20,6 @@
 #include "fusewire/base/sanitizers.h"
 #include "fusewire/tf/star/cut/cut.h"
 #include "fusewire/tf/star/cut/grouping.h"
-#include "fusewire/tf/star/serve/values.h"
 
 namespace fusewire::tf {
 

@@ -38,7 +38,7 @@ bool IsConstant(const Node& node) {
   return !HasInputs(node) && (node.IsConstant() || node.type_string() == "VarHandleOp");
 }
 
-// With the error text of TensorFlow's executor.
+// The error has the text of TensorFlow's executor.
 TfStatus Uninitialized(const std::string& name) {
   return absl::FailedPreconditionError(absl::StrCat("Attempting to use uninitialized value ", name));
 }
@@ -140,7 +140,7 @@ class BeginEarly {
   static constexpr size_t kNothing = SIZE_MAX;
   static size_t Id(const Node* node) { return static_cast<size_t>(node->id()); }
 
-  // All that `waited` waits for at its depth.
+  // Everything that `waited` waits for at its depth.
   void Lead(const Node* waited) {
     std::vector<const Node*> found{waited};
     std::vector<bool> is_found(depth_.size(), false);
@@ -362,7 +362,7 @@ void Program::GoOn(Frame* frame, int64_t until_ns) {
   End(frame);
 }
 
-// Does whatever can be done now.
+// Does all that can be done now.
 void Program::Sweep(Frame* frame) {
   size_t arrived = 0;
   do {

@@ -104,7 +104,7 @@ class Program {
     std::vector<Output> outputs;
     std::vector<size_t> before;            // operations that it is dead with; only where there are branches
     std::vector<size_t> after;             // operations that must have ended; only where some are waited for
-    std::unique_ptr<const Writes> writes;  // null: nothing, or nobody wants to know
+    std::unique_ptr<const Writes> writes;  // null: nothing, or no snapshots are kept
   };
   struct Constant {
     tensorflow::Tensor tensor;

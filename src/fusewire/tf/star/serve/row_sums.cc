@@ -1,14 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // The gradient of a table has a row for each id of a batch. TensorFlow's optimizers add the rows of equal ids with nine
 // small operations for each table, which cost more than the sums. In a part they become one, with the same bits.
-// Home: any thread. Owns: nothing. Fails: never; what does not look like such a sum stays as it is.
+// Home: any thread. Fails: never; what does not look like such a sum stays as it is.
 #include "fusewire/tf/star/serve/part.h"
 
 #include <algorithm>
 #include <optional>
 #include <set>
-#include <string>
-#include <vector>
 
 #include <absl/strings/str_cat.h>
 #include <tensorflow/core/framework/node_def_util.h>
@@ -17,7 +15,6 @@
 #include <tensorflow/core/framework/shape_inference.h>
 #include <tensorflow/core/graph/algorithm.h>
 #include <tensorflow/core/graph/node_builder.h>
-#include "fusewire/tf/bridge/compat.h"
 #include "fusewire/tf/bridge/graphs.h"
 
 namespace fusewire::tf {
@@ -66,7 +63,7 @@ std::vector<const Edge*> UsersOf(const Node* node, int output) {
 
 bool Are(const Edge* edge, const std::vector<int64_t>& wanted) { return NumbersOf(edge) == wanted; }
 
-// A sum as TensorFlow's optimizers draw it:
+// A sum as TensorFlow's optimizers build it:
 //   Unique(ids) -> ids once, places;  UnsortedSegmentSum(rows, places, Shape(ids once)[0])
 // and in front of it, by the gradient of a lookup:
 //   rows = Reshape(values, Concat(count of ids, shape of a row))
@@ -137,7 +134,7 @@ void Redirect(Graph* graph, const Node* from, int output, Node* to, int to_outpu
   }
 }
 
-// Also removes the nodes that only it has used.
+// Also removes the nodes that only this sum used.
 void RemoveUnused(Graph* graph, Node* node) {
   std::set<Node*> waiting{node};
   while (!waiting.empty()) {

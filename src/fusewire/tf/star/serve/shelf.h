@@ -43,7 +43,7 @@ class Shelf {
   // A part that a session has placed.
   struct Lease {
     PartPtr part;
-    std::string name;  // as people say it
+    std::string name;  // for people
     std::string session;
     AnswersPtr answers;      // of its runs with tickets
     mutable Mark mark = {};  // of its runs; at the home that has found it
@@ -73,7 +73,7 @@ class Shelf {
     std::string name;
     std::map<std::string, uint64_t> leases;
     std::string piece;      // see Parts; empty: of one session, or without snapshots
-    int64_t wanted_ns = 0;  // so long it stays without a lease
+    int64_t wanted_ns = 0;  // how long it stays without a lease
   };
   // The parts that the runs of one home have found.
   struct Reading {

@@ -117,7 +117,7 @@ TEST_F(ShelfTest, AFailedPlacementSaysWhyAndLeavesNothing) {
   EXPECT_EQ(Place("one", nullptr, "unknown"), Shelf::kNotHere);
 }
 
-TEST_F(ShelfTest, ManyWhoPlaceTheSameAtOnceGetOne) {
+TEST_F(ShelfTest, ManyThatPlaceTheSameAtOnceGetOne) {
   struct Ids {
     Mutex mutex;
     std::set<uint64_t> all FUSEWIRE_GUARDED_BY(mutex);

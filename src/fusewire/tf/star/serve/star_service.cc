@@ -117,7 +117,7 @@ class StarService::Incoming final : public rpc::RequestSink {
     return TraceMeEncode("fusewire serve part", {{"peer", peer_}, {"part", id_}, {"step", run_.step}});
   }
 
-  // At home. A part is placed by one session, and so runs for one task. `peer` is read here.
+  // On the home thread. One session places a part, so it runs for one task. `peer` is read here.
   void Begin(const pipe::PeerInfo* peer) {
     if (observe::HasEventListener() && peer != nullptr) peer_ = ShortTask(peer->name);
     if (observe::TheRecorder() != nullptr && lease_->mark.hash == 0) {
@@ -196,7 +196,7 @@ TfStatus StarService::Collect(std::vector<KeptClient>* clients) {
   for (const AnswersPtr& answers : all) answers->Collect(&found);
   for (auto& one : found) {
     KeptClient& client = one.second;
-    // Each part knows only of its own tickets how far the client has its answers.
+    // Each part knows only for its own tickets which answers the client has.
     client.runs.erase(std::remove_if(client.runs.begin(), client.runs.end(),
                                      [&client](const KeptRun& run) { return run.number < client.open; }),
                       client.runs.end());
@@ -362,7 +362,7 @@ void StarService::Store(std::unique_ptr<IncomingValues> values, rpc::Reply reply
 
 void StarService::MakeAhead(const std::vector<std::string>& parts) {
   for (const std::string& part : parts) {
-    // Where one can't be made, its workers hear of it when they place it.
+    // If one can't be made, its workers get the error when they place it.
     const TfStatus made = shelf_.MakeAhead(part);
     if (!made.ok()) LOG(WARNING) << "fusewire: a part of a task that moves here can't be made yet: " << made;
   }

@@ -44,7 +44,7 @@ class StarService {
   TfStatus Save(std::string* values) { return store_.Save(values); }
   void MakeAhead(const std::vector<std::string>& parts);
   TfStatus Resume(const std::string& values);
-  // The task is elsewhere: all that runs have kept here goes, and who waits at the gate ends.
+  // The task is elsewhere: all that runs have kept here goes, and calls that wait at the gate end.
   void EndAll();
 
  private:

@@ -220,7 +220,7 @@ TEST_F(StarServiceTest, RequestsThatMakeNoSenseAreRefused) {
   EXPECT_TRUE(outcome.status.ok()) << outcome.status;
 }
 
-TEST_F(StarServiceTest, AHandleThatNobodyWasGivenIsUnknown) {
+TEST_F(StarServiceTest, AnUnknownHandleIsRefused) {
   const uint64_t part = Place("neg", TextOf(Piece("Neg", 1)));
   for (const uint64_t guessed : {uint64_t{0}, part + 1, UINT64_MAX}) {
     Outcome outcome = Run(guessed, {Ramp(2, 1)});

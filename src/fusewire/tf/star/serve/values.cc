@@ -232,7 +232,7 @@ TfStatus StepStore::Take(int64_t step, const std::vector<uint32_t>& numbers, siz
   Drawer& drawer = DrawerOf(step);
   MutexLock lock(drawer.mutex);
   auto found = drawer.steps.find(step);
-  // All of them, or none: where some are lost, the others are taken once those have been left again.
+  // All of them, or none: if some are lost, the others are taken once the lost ones have been left again.
   std::vector<KeptValue*> values;
   for (uint32_t number : numbers) {
     KeptValue* value = found == drawer.steps.end() ? nullptr : FindValue(&found->second.values, number);

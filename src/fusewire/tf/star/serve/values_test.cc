@@ -187,7 +187,7 @@ TEST(StepStore, AMissingValueSaysThatTheServerWasProbablyRestarted) {
   EXPECT_EQ(TakeOne(&store, kStepOfAll, 1), 1);
 }
 
-TEST(StepStore, AValueThatNobodyTakesIsNoReasonToStay) {
+TEST(StepStore, AnUntakenValueDoesNotKeepAStep) {
   StepStore store;
   Keep(&store, kStepOfAll, Kept(1, 1, 1));
   Keep(&store, kStepOfAll, Kept(2, 0, 2));

@@ -125,7 +125,7 @@ TEST_F(WritesTest, AnyOtherWritesItsVariableWhole) {
   EXPECT_TRUE(Take("slot").empty());
 }
 
-TEST_F(WritesTest, IndicesOfMoreThanOneDimensionAreNoRows) {
+TEST_F(WritesTest, IndicesOfMoreThanOneDimensionAreNotRows) {
   Add(NodeDefBuilder("update", "ResourceScatterNdUpdate")
           .Input("rows_handle", 0, DT_RESOURCE)
           .Input("which", 0, DT_INT64)
