@@ -178,7 +178,8 @@ Status DecodeRows(ConstBytes in, uint64_t rows_max, uint64_t row_bytes, std::vec
 void AppendKeyedRows(const KeyedRows& rows, std::string* out) {
   AppendVarint(out, rows.keys.size / kKeyBytes);
   AppendVarint(out, rows.gone.size / kKeyBytes);
-  for (ConstBytes bytes : {rows.keys, rows.gone, rows.content}) out->append(View(bytes));
+  for (ConstBytes bytes : {rows.keys, rows.gone, rows.content})
+    out->append(reinterpret_cast<const char*>(bytes.data), bytes.size);
 }
 
 Status DecodeKeyedRows(ConstBytes in, uint64_t row_bytes, KeyedRows* rows) {

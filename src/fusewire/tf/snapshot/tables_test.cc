@@ -1,6 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Tables in snapshots and moves: rows that were written come by their keys.
-// Tests: state/holding.cc, state/inventory.cc, snapshot/state_file.cc
 #include <filesystem>
 #include <map>
 #include <random>

@@ -143,7 +143,7 @@ class StarService::Incoming final : public rpc::RequestSink {
   std::string peer_;       // in a profile; otherwise empty
   Shelf::LeasePtr lease_;  // shared_ptr: the lease may end meanwhile
   TensorPlace place_;
-  uint64_t given_bytes_ = 0;  // of its tensors, in segments of their own
+  uint64_t given_bytes_ = 0;                // of its tensors, in segments of their own
   std::optional<TensorLandings> landings_;  // once it is read
   PartRun run_;
   observe::Event event_;
