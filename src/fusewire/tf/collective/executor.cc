@@ -96,7 +96,7 @@ collective::Pieces PiecesOf(const tensorflow::Tensor& tensor) {
   return collective::Pieces(const_cast<void*>(tensorflow::DMAHelper::base(&tensor)), tensor.TotalBytes());
 }
 
-// The search for an operation's group, which a cancel of the step ends early.
+// The search for an operation's group. A cancel of the step ends it early.
 // Home: any thread. Owns: nothing. Fails: with what was found, or as cancelled.
 class GroupSearch : public std::enable_shared_from_this<GroupSearch> {
  public:
@@ -316,7 +316,7 @@ void CollectiveExecutor::CompleteParamsAsync(const tensorflow::DeviceAttributes&
   BaseCollectiveExecutor::CompleteParamsAsync(
       device, params, cancellation, [this, params, cancellation, done = std::move(done)](const TfStatus& status) {
         if (!status.ok() || !CanServe(*params)) return done(status);
-        // shared_ptr: of what is found, and of a cancel.
+        // shared_ptr: held by the search's end, and by a cancel.
         auto search = std::make_shared<GroupSearch>(cancellation, done);
         if (!search->Begin()) return;
         groups_->Find(params->group, params->default_rank,

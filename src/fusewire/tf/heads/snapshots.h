@@ -66,7 +66,7 @@ void AppendRowNumbers(const uint64_t* rows, size_t count, std::string* out);
 Status DecodeRows(ConstBytes in, uint64_t rows_max, uint64_t row_bytes, std::vector<uint64_t>* rows,
                   ConstBytes* content);
 
-// Of a table: keys with their rows, and keys that it has no longer. One after the other.
+// Changes of a table: keys with their rows, and keys that it no longer has; each as they lie in a frame.
 constexpr size_t kKeyBytes = sizeof(int64_t);
 struct KeyedRows {
   ConstBytes keys, gone, content;

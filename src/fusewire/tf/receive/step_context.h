@@ -70,7 +70,7 @@ class StepThread {
   };
   // The loop of the last one. The calls of one loop start in one turn of it.
   static reactor::Reactor& HomeOf(const std::vector<Held>& held) { return held.back().channel->client().home(); }
-  // Returns the calls of that loop, and starts the others.
+  // Returns the calls of that loop as mail, and starts the others.
   static std::vector<Mail*> Prepare(const std::vector<Held>& held);
   static thread_local bool is_here_;
   static thread_local std::vector<Held> held_;

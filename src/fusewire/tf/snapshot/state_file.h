@@ -54,7 +54,7 @@ class StateWriter {
   TfStatus Add(tensorflow::Device* device, const Holding& holding, Added* added);
   // Copies these rows, or all if it has another shape than it had.
   TfStatus AddRows(tensorflow::Device* device, const Holding& holding, const std::vector<uint64_t>& rows, Added* added);
-  // Copies what a table has under these keys. Its whole was copied before, and told that it has keys.
+  // Copies the rows of these keys. `added` of an earlier Add has said that it has keys.
   TfStatus AddKeys(tensorflow::Device* device, const Holding& holding, const std::vector<int64_t>& keys, Added* added);
   uint64_t bytes() const { return bytes_; }
   uint32_t crc() const { return crc_; }
@@ -115,8 +115,8 @@ class StateReader {
   uint64_t filled_ = 0;
   std::string text_;
   tensorflow::Tensor* patched_ = nullptr;  // whose rows come
-  HeldValue* table_ = nullptr;             // whose rows come by their keys,
-  HoldingReader::Layout table_row_;        // one such row
+  HeldValue* table_ = nullptr;             // whose rows come by their keys
+  HoldingReader::Layout table_row_;        // one row of it
 };
 
 // Adds what the file has, if it is the one that is meant.

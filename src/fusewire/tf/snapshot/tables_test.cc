@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// Tables in snapshots and moves: rows that were written come by their keys.
+// Tables in snapshots and moves: what was written is copied by its keys.
 #include <filesystem>
 #include <map>
 #include <random>
@@ -190,7 +190,7 @@ TEST_F(TablesTest, AnyMixOfWritesComesBack) {
   }
 }
 
-// ---- what is no table's ----
+// ---- frames ----
 
 class TableFrames : public testing::Test {
  protected:

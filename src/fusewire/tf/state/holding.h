@@ -97,13 +97,13 @@ class LoneKernel {
   tensorflow::TensorValue reference_;
 };
 
-// Rows of a table: keys with their values, and keys that it has no longer.
+// Changes of a table: keys with their values, and keys that it no longer has.
 struct TableRows {
   tensorflow::Tensor keys, values, gone;
 };
-// Whether a TableLookup finds its rows: a table with numbers as keys and values, which programs write by keys.
+// Whether TableLookup can read it: a table with integers as keys and numbers as values, which programs write by key.
 bool HasKeys(const Holding& holding);
-// Rows of such a table by their keys, read while others write.
+// Reads rows of such a table by their keys, while others write.
 class TableLookup {
  public:
   static TfStatus Make(tensorflow::Device* device, const Holding& holding, std::unique_ptr<TableLookup>* out);
@@ -116,7 +116,8 @@ class TableLookup {
  private:
   std::unique_ptr<LoneKernel> finder_;
   tensorflow::Tensor handle_;
-  // The table does not say which keys it has. It is asked twice, with random defaults: what is both has none.
+  // A table does not say which keys it has, so it is asked twice, with two random defaults: a key that gets both has no
+  // row.
   tensorflow::Tensor defaults_[2];
 };
 

@@ -26,14 +26,14 @@ namespace fusewire::tf {
 class WriteMarks {
  public:
   void Whole() { is_whole_.store(true, std::memory_order_release); }
-  void Rows(const tensorflow::Tensor& indices);  // or keys
+  void Rows(const tensorflow::Tensor& indices);  // of a table: keys
   // From now on it counts as always written: one of its writers does not mark.
   void AlwaysWhole() { is_always_whole_.store(true, std::memory_order_release); }
 
   struct Taken {
     bool is_whole = false;
     std::vector<uint64_t> rows;  // otherwise; in order
-    std::vector<int64_t> keys;   // of a table; in order
+    std::vector<int64_t> keys;   // of a table: instead of rows; in order
     bool empty() const { return !is_whole && rows.empty() && keys.empty(); }
   };
   Taken Take();
@@ -43,7 +43,7 @@ class WriteMarks {
   void SetKeys() { has_keys_.store(true, std::memory_order_release); }
 
  private:
-  // Of more than this, all is copied.
+  // With more than this, the whole is copied.
   static constexpr size_t kKeysMax = size_t{1} << 20;
   struct Bits {
     explicit Bits(uint64_t count) : rows(count), words((count + 63) / 64) {}
