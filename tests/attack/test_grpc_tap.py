@@ -297,7 +297,7 @@ def test_a_variable_that_would_send_tensors_over_grpc_has_no_effect(tmp_path):
     errors = tapped.run(program, tmp_path)
     assert "done" in said_by_chief(tmp_path), errors[-6000:]
     assert MARK.encode() not in tapped.heard()
-    assert re.search('TF_EAGER_REMOTE_USE_SEND_TENSOR_RPC is "1", but FUSEWIRE_TLS_CERT is set: 0 holds', errors)
+    assert re.search('TF_EAGER_REMOTE_USE_SEND_TENSOR_RPC is "1", but FUSEWIRE_TLS_CERT is set: 0 is used', errors)
 
 
 # With TensorFlow's own protocol, the chief has no data port.
