@@ -3,7 +3,7 @@
 
 The processes meet at rank 0. Each sends its address and a port that is free there; rank 0 makes the cluster of these,
 and runs the job: the other processes are its agents. So servers end when the workers are done, and all tasks end when
-one fails, whatever the launcher does in such cases. Each process keeps its own command and prints by itself. The
+one fails, whatever the launcher does in such cases. Each process runs its own command and prints its own output. The
 messages between agents and rank 0 prove that both know FUSEWIRE_SECRET, if it is set (bootstrap.py).
 """
 

@@ -18,7 +18,7 @@ FUSEWIRE_EXPORTED const char* __tsan_default_options() { return "allocator_may_r
 namespace fusewire {
 namespace {
 
-// Lends memory, and notes what comes back.
+// Lends memory, and records what is returned.
 struct Lender {
   static void TakeBack(void* owner, Bytes bytes) { static_cast<Lender*>(owner)->returned.push_back(bytes); }
   Buffer Lend() { return Buffer::Wrap(Bytes(memory, sizeof(memory)), this, TakeBack); }

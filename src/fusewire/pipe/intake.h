@@ -48,7 +48,7 @@ class Intake final : private FrameSink {
   FrameReader& reader() { return reader_; }
   // Not ok: the peer has sent a goodbye, with this reason.
   const Status& goodbye() const { return goodbye_; }
-  // From time to time: whether what comes in is plausible.
+  // Called now and then: whether the peer's input is plausible.
   Status CheckMetaGrows(int64_t now_ns);
 
   // See Pipe.

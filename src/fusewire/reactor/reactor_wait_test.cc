@@ -207,7 +207,7 @@ TEST(ReactorWait, MailForAnIdleLoopIsServedAtOnce) {
   }
 }
 
-// Callers that come back at once: the thread looks by the clock. What comes once they stay away is still served.
+// While callers return at once, the thread polls by the clock. What arrives after they have stopped is still served.
 TEST(ReactorWait, WhatComesAfterManyQuickCallsIsServedSoon) {
   std::unique_ptr<Reactor> reactor = StartParked();
   Bell bell([] {});

@@ -41,7 +41,7 @@ class Directory {
   task::Task* const task_;
   Options options_;  // as they were given, but for `known`
   struct Peers {
-    // Another living peer that knows where tasks are, a different one each turn; never `target`. Null: there is none.
+    // Another living peer that knows where tasks are, a different one each turn; never `target`. Null if none does.
     ChannelPtr Other(const std::string& target, uint64_t turn);
 
     Mutex mutex;

@@ -106,7 +106,7 @@ TfStatus Arrival::Restore(tensorflow::DeviceMgr* devices, Inventory* inventory) 
       continue;
     }
     TF_RETURN_IF_ERROR(RestoreOne(devices, found->first, found->second));
-    if (is_table) found->second = HeldValue();  // it is there: what comes are changes
+    if (is_table) found->second = HeldValue();  // it is there; later rounds bring only changes
   }
   changed_ = std::move(tables);
   return TfStatus();

@@ -17,6 +17,7 @@
 #include <tensorflow/core/framework/resource_mgr.h>
 #include <tensorflow/core/framework/resource_var.h>
 #include "fusewire/base/clock.h"
+#include "fusewire/tf/snapshot/folder_test.h"
 #include "fusewire/tf/snapshot/snapshots.h"
 #include "fusewire/tf/state/devices.h"
 
@@ -191,10 +192,7 @@ class HerePredecessor final : public Predecessor {
 class MovingTest : public testing::Test {
  protected:
   MovingTest() {
-    std::string path = testing::TempDir() + "movingXXXXXX";
-    EXPECT_NE(mkdtemp(path.data()), nullptr);
-    folder_ = path;
-    old_ = std::make_unique<MovingServer>(folder_, 77);
+    old_ = std::make_unique<MovingServer>(folder_.path(), 77);
     EXPECT_TRUE(old_->opened().ok()) << old_->opened();
     Tensor rows(tensorflow::DT_FLOAT, TensorShape({kRows, kColumns}));
     for (int64_t i = 0; i < kRows * kColumns; ++i) rows.flat<float>()(i) = static_cast<float>(i);
@@ -202,14 +200,9 @@ class MovingTest : public testing::Test {
     old_->Make("dense", Tensor(1.0f));
     old_->Serve();
   }
-  ~MovingTest() override {
-    new_ = nullptr;
-    old_ = nullptr;
-    std::filesystem::remove_all(folder_);
-  }
   // The new server, up to the moment before the old one closes.
   void Follow(HerePredecessor::Before before = nullptr, uint64_t holder = 5) {
-    new_ = std::make_unique<MovingServer>(folder_, holder, [this, before, holder] {
+    new_ = std::make_unique<MovingServer>(folder_.path(), holder, [this, before, holder] {
       return std::make_unique<HerePredecessor>(&old_->snapshots(), holder, before);
     });
   }
@@ -220,7 +213,8 @@ class MovingTest : public testing::Test {
     for (const char* name : {"rows", "dense"}) old_before_[name] = old_->Bytes(name);
   }
 
-  std::string folder_, values_;
+  const TemporaryFolder folder_;  // outlives both
+  std::string values_;
   std::unique_ptr<MovingServer> old_, new_;
   std::map<std::string, std::string> old_before_;
 };
@@ -315,7 +309,8 @@ TEST_F(MovingTest, ABusyTaskStays) {
 TEST_F(MovingTest, OneAtATimeTakesIt) {
   Follow();
   ASSERT_TRUE(new_->opened().ok()) << new_->opened();
-  MovingServer second(folder_, 6, [this] { return std::make_unique<HerePredecessor>(&old_->snapshots(), 6, nullptr); });
+  MovingServer second(folder_.path(), 6,
+                      [this] { return std::make_unique<HerePredecessor>(&old_->snapshots(), 6, nullptr); });
   EXPECT_THAT(std::string(second.opened().message()), HasSubstr("another process is taking it over at this moment"));
   KeepOld();
   ASSERT_TRUE(new_->snapshots().TakeOver("host:2", &values_).ok());

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Tests: snapshot/state_file.cc, snapshot/folder.cc
 #include "fusewire/tf/snapshot/snapshots.h"
+#include "fusewire/tf/snapshot/folder_test.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -44,20 +45,6 @@ class Log {
 
  private:
   std::string text_;
-};
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string path = testing::TempDir() + "snapshotsXXXXXX";
-    EXPECT_NE(mkdtemp(path.data()), nullptr);
-    path_ = path;
-  }
-  ~TemporaryFolder() { fs::remove_all(path_); }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
 };
 
 std::string ReadAll(const fs::path& path) {

@@ -17,6 +17,7 @@ namespace {
 constexpr uint64_t kPieceBytes = 1 << 20;
 // With the numbers of rows of four bytes.
 static_assert(kPieceBytes + 10 * (kPieceBytes / 4) <= kStateContentBytesMax);
+static_assert(kTableRowBytesMax <= kPieceBytes);
 constexpr int kCopiesMax = 10;  // of a holding whose shape changes during each
 
 // Whole rows, where a row fits.
@@ -53,10 +54,7 @@ std::string HeadOf(const Holding& holding, const std::vector<HoldingReader::Layo
   return out;
 }
 
-ConstBytes ContentOf(const Tensor& tensor) {
-  const auto content = tensor.tensor_data();
-  return ConstBytes(content.data(), content.size());
-}
+ConstBytes ContentOf(const std::vector<int64_t>& keys) { return ConstBytes(keys.data(), kKeyBytes * keys.size()); }
 
 TfStatus Damaged(const Status& status) { return absl::DataLossError(status.cause()); }
 
@@ -147,7 +145,7 @@ TfStatus StateWriter::Add(tensorflow::Device* device, const Holding& holding, Ad
     TF_RETURN_IF_ERROR(AddPieces(reader.get(), layouts, &added->has_value));
     if (added->has_value) {
       added->rows = RowsOf(layouts);
-      added->has_keys = HasKeys(holding) && layouts[1].row_bytes() <= kPieceBytes;
+      added->has_keys = HasKeys(holding);
       return TfStatus();
     }
     TF_RETURN_IF_ERROR(AddFrame(StateFrameKind::kDrop, ConstBytes()));
@@ -192,13 +190,13 @@ TfStatus StateWriter::AddKeys(tensorflow::Device* device, const Holding& holding
   TF_RETURN_IF_ERROR(TableLookup::Make(device, holding, &lookup));
   const size_t rows_max = static_cast<size_t>(std::max<uint64_t>(1, kPieceBytes / (kKeyBytes + lookup->row_bytes())));
   for (size_t at = 0; at < keys.size(); at += rows_max) {
-    TableRows rows;
-    const TfStatus found = lookup->Read(&keys[at], std::min(rows_max, keys.size() - at), &rows);
-    if (absl::IsNotFound(found)) return TfStatus();
-    TF_RETURN_IF_ERROR(found);
+    TableLookup::Found rows;
+    const TfStatus read = lookup->Read(&keys[at], std::min(rows_max, keys.size() - at), &rows);
+    if (absl::IsNotFound(read)) return TfStatus();
+    TF_RETURN_IF_ERROR(read);
     if (at == 0) TF_RETURN_IF_ERROR(AddFrame(StateFrameKind::kPatch, HeadOf(holding, lookup->layouts())));
     piece_.clear();
-    AppendKeyedRows({ContentOf(rows.keys), ContentOf(rows.gone), ContentOf(rows.values)}, &piece_);
+    AppendKeyedRows({ContentOf(rows.keys), ContentOf(rows.gone), rows.values}, &piece_);
     TF_RETURN_IF_ERROR(AddFrame(StateFrameKind::kKeys, piece_));
   }
   added->has_value = added->has_keys = true;

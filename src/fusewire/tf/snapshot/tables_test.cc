@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include "fusewire/tf/snapshot/folder_test.h"
 #include "fusewire/tf/snapshot/snapshots.h"
 
 namespace fusewire::tf {
@@ -70,6 +71,9 @@ TEST(TablesWithKeys, AreThoseOfNumbersThatAreWrittenByKeys) {
   EXPECT_FALSE(HasKeys(TableNamed("HashTableV2", tensorflow::DT_INT64, tensorflow::DT_INT64)));
   EXPECT_FALSE(HasKeys(TableNamed("MutableHashTableV2", tensorflow::DT_STRING, tensorflow::DT_INT64)));
   EXPECT_FALSE(HasKeys(TableNamed("MutableHashTableV2", tensorflow::DT_INT64, tensorflow::DT_STRING)));
+  Holding wide = TheTable();  // no frame could hold a row
+  TensorShape({1 << 20}).AsProto((*wide.node.mutable_attr())["value_shape"].mutable_shape());
+  EXPECT_FALSE(HasKeys(wide));
 }
 
 TEST(TablesWithKeys, HaveTheirKeysMarkedOnceTheWholeWasCopied) {
@@ -95,12 +99,9 @@ TEST(TablesWithKeys, HaveTheirKeysMarkedOnceTheWholeWasCopied) {
 class TablesTest : public testing::Test {
  protected:
   TablesTest() {
-    std::string path = testing::TempDir() + "tablesXXXXXX";
-    EXPECT_NE(mkdtemp(path.data()), nullptr);
-    folder_ = path;
     def_.set_job_name("ps");
     def_.set_task_index(3);
-    snapshots_ = Open(folder_);
+    snapshots_ = Open(folder_.path());
     for (int64_t key = 0; key < 10'000; ++key) rows_[key * key] = {static_cast<float>(key), 1};
     tensorflow::GraphDef graph;
     *graph.add_node() = TheTable().node;
@@ -109,10 +110,6 @@ class TablesTest : public testing::Test {
     EXPECT_NE(snapshots_->inventory().MarksOf(TheTable()), nullptr);
     TableRows all = TensorsOf(rows_, {});
     EXPECT_TRUE(RestoreHolding(device(), TheTable(), {all.keys, all.values}).ok());
-  }
-  ~TablesTest() override {
-    snapshots_ = nullptr;
-    std::filesystem::remove_all(folder_);
   }
   std::unique_ptr<Snapshots> Open(const std::string& folder) {
     std::unique_ptr<Snapshots> snapshots;
@@ -135,7 +132,7 @@ class TablesTest : public testing::Test {
     uint64_t newest = 0, bytes = 0;
     TfStatus written = snapshots_->Write();
     EXPECT_TRUE(written.ok()) << written;
-    for (const auto& file : std::filesystem::directory_iterator(folder_ + "/ps_3")) {
+    for (const auto& file : std::filesystem::directory_iterator(folder_.path() / "ps_3")) {
       const std::string name = file.path().filename();
       if (name.substr(0, 5) == "owner" || file.path().extension() != ".state") continue;
       const uint64_t generation = std::stoull(name);
@@ -145,17 +142,13 @@ class TablesTest : public testing::Test {
     return bytes;
   }
   Rows Restored() {
-    const std::string copy = folder_ + ".copy";
-    std::filesystem::remove_all(copy);
-    std::filesystem::copy(folder_, copy, std::filesystem::copy_options::recursive);
-    const auto restored = Open(copy);
-    Rows rows = RowsOf(restored->devices()->HostCPU());
-    std::filesystem::remove_all(copy);
-    return rows;
+    const TemporaryFolder copy;
+    std::filesystem::copy(folder_.path(), copy.path(), std::filesystem::copy_options::recursive);
+    return RowsOf(Open(copy.path())->devices()->HostCPU());
   }
   tensorflow::Device* device() { return snapshots_->devices()->HostCPU(); }
 
-  std::string folder_;
+  const TemporaryFolder folder_;
   tensorflow::ServerDef def_;
   std::unique_ptr<Snapshots> snapshots_;
   Rows rows_;

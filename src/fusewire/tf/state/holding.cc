@@ -432,9 +432,11 @@ Findings FindHoldings(const tensorflow::GraphDef& graph) {
 
 bool HasKeys(const Holding& holding) {
   const DataType values = TypeIn(holding, "value_dtype");
+  const auto elements = static_cast<uint64_t>(RowShapeOf(holding).num_elements());
+  const auto element_bytes = static_cast<uint64_t>(std::max(1, tensorflow::DataTypeSize(values)));
   return holding.kind == HoldingKind::kTable && !absl::StartsWith(holding.node.op(), "HashTable") &&
          TypeIn(holding, "key_dtype") == tensorflow::DT_INT64 && tensorflow::DataTypeIsNumeric(values) &&
-         IsPlain(values) && RowShapeOf(holding).num_elements() > 0;
+         IsPlain(values) && elements > 0 && elements <= kTableRowBytesMax / element_bytes;
 }
 
 TfStatus TableLookup::Make(Device* device, const Holding& holding, std::unique_ptr<TableLookup>* out) {
@@ -451,37 +453,27 @@ TfStatus TableLookup::Make(Device* device, const Holding& holding, std::unique_p
   return TfStatus();
 }
 
-TfStatus TableLookup::Read(const int64_t* keys, size_t count, TableRows* out) {
-  const auto keys_tensor = [](const std::vector<int64_t>& values) {
-    Tensor made(tensorflow::DT_INT64, TensorShape({static_cast<int64_t>(values.size())}));
-    std::copy(values.begin(), values.end(), made.flat<int64_t>().data());
-    return made;
-  };
-  const Tensor asked = keys_tensor(std::vector<int64_t>(keys, keys + count));
-  Tensor found[2];
+TfStatus TableLookup::Read(const int64_t* keys, size_t count, Found* found) {
+  Tensor asked(tensorflow::DT_INT64, TensorShape({static_cast<int64_t>(count)}));
+  std::copy_n(keys, count, asked.flat<int64_t>().data());
+  Tensor rows[2];
   for (size_t i = 0; i < 2; ++i) {
     TF_RETURN_IF_ERROR(finder_->Run({handle_, asked, defaults_[i]}));
-    found[i] = std::move(finder_->output(0));
-    if (found[i].TotalBytes() != count * row_bytes() || found[i].dtype() != defaults_[i].dtype())
+    rows[i] = std::move(finder_->output(0));
+    if (rows[i].TotalBytes() != count * row_bytes() || rows[i].dtype() != defaults_[i].dtype())
       return absl::InternalError("a table whose rows are not of its shape");
   }
-  const auto row_of = [this](const Tensor& tensor, size_t row) {
-    return tensor.tensor_data().substr(row * row_bytes(), row_bytes());
-  };
-  std::vector<int64_t> there, gone;
-  std::string values;
+  *found = Found();
   for (size_t row = 0; row < count; ++row) {
-    const bool lacks[] = {row_of(found[0], row) == row_of(defaults_[0], 0),
-                          row_of(found[1], row) == row_of(defaults_[1], 0)};
-    (lacks[0] && lacks[1] ? gone : there).push_back(keys[row]);
-    if (!lacks[0] || !lacks[1]) values.append(row_of(found[lacks[1] ? 0 : 1], row));
+    // The first answer that is no default.
+    absl::string_view value;
+    for (size_t i = 0; value.empty() && i < 2; ++i) {
+      const absl::string_view answer = rows[i].tensor_data().substr(row * row_bytes(), row_bytes());
+      if (answer != defaults_[i].tensor_data()) value = answer;
+    }
+    (value.empty() ? found->gone : found->keys).push_back(keys[row]);
+    found->values.append(value.data(), value.size());
   }
-  out->keys = keys_tensor(there);
-  out->gone = keys_tensor(gone);
-  TensorShape shape({static_cast<int64_t>(there.size())});
-  shape.AppendShape(defaults_[0].shape());
-  out->values = Tensor(defaults_[0].dtype(), shape);
-  std::copy(values.begin(), values.end(), static_cast<char*>(out->values.data()));
   return TfStatus();
 }
 

@@ -101,14 +101,20 @@ class LoneKernel {
 struct TableRows {
   tensorflow::Tensor keys, values, gone;
 };
-// Whether TableLookup can read it: a table with integers as keys and numbers as values, which programs write by key.
+// Whether TableLookup can read it: a table with integers as keys and small rows of numbers, which programs write by
+// key.
+constexpr uint64_t kTableRowBytesMax = 1 << 20;
 bool HasKeys(const Holding& holding);
 // Reads rows of such a table by their keys, while others write.
 class TableLookup {
  public:
   static TfStatus Make(tensorflow::Device* device, const Holding& holding, std::unique_ptr<TableLookup>* out);
   // NotFound: the task has no such table any more.
-  TfStatus Read(const int64_t* keys, size_t count, TableRows* out);
+  struct Found {
+    std::vector<int64_t> keys, gone;
+    std::string values;  // of the keys, one after the other
+  };
+  TfStatus Read(const int64_t* keys, size_t count, Found* found);
   // Of keys and values, without a row.
   std::vector<HoldingReader::Layout> layouts() const;
   uint64_t row_bytes() const { return defaults_[0].TotalBytes(); }

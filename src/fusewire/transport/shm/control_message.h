@@ -7,9 +7,9 @@
 //                       try process_vm_readv with. With it travel the segment and its doorbell (rung, asleep, eventfd)
 //   listener  kWelcome  a word to try it with; both sides then show in the segment whether they can read the other's
 //                       memory
-//    listener  kBell     its bit at its doorbell, and the doorbell, once the connection has a home: until then the
-//                       dialler writes unread; and once more if the connection goes to another home, before anything
-//                       is answered
+//   listener  kBell     its bit at its doorbell, and the doorbell, once the connection has a home: until then nobody
+//                       reads what the dialler writes. Sent again if the connection moves to another home before
+//                       anything is answered
 // The socket stays open: its end is the end of the process, or of the connection.
 // A name proves nothing, so both sides ask the kernel which process is at the other end, and refuse one of another user
 // or container: see peer_process.h.

@@ -25,7 +25,7 @@
 namespace fusewire::transport {
 
 // The peer's doorbell at one end of a connection: rung for what this end writes and reads. A dialler's end begins
-// without one, as its peer has no home yet; the peer's home may change once more before the peer writes. Owns the peer.
+// without one, because its peer has no home yet, and that home may change once before the peer writes. Owns the peer.
 // Change and ChangeLast say why they fail.
 class PeerBell {
  public:

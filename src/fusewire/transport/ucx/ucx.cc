@@ -13,7 +13,7 @@ namespace fusewire::transport {
 
 namespace {
 
-// The worker of this home. Null if there is none; the log says why.
+// This home's worker. Null if it could not be made, which is logged.
 UcxWorker* WorkerOf(reactor::Reactor& home, const UcxOptions& options) {
   Result<UcxWorker*> worker = UcxWorker::Of(home, options);
   return worker.ok() ? worker.value() : nullptr;

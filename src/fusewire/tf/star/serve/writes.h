@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// What an operation writes of what the task holds: rows of variables, by its indices, or of tables, by its keys, or
-// whole ones. An operation that
-// is not known counts as a write of everything. For snapshots; without them nothing is marked.
+// What an operation writes of what the task holds: rows of variables, by its indices, rows of tables, by its keys, or
+// whole ones. An operation that is not known counts as a write of everything. For snapshots; without them nothing is
+// marked.
 // Home: any thread. Owns: nothing; the inventory has the marks. Fails: never.
 #pragma once
 
