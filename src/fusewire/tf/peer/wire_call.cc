@@ -8,6 +8,14 @@
 
 namespace fusewire::tf {
 
+StepCalls::Flag StepCalls::FlagOf(int64_t step) {
+  thread_local int64_t last = -1;
+  thread_local Flag has_failed;
+  if (has_failed == nullptr || last != step) has_failed = std::make_shared<std::atomic<bool>>(false);
+  last = step;
+  return has_failed;
+}
+
 WireCall::WireCall(ChannelPtr channel, MethodNumber number, const char* name, tensorflow::CallOptions* options,
                    google::protobuf::MessageLite* response, tensorflow::StatusCallback done)
     : Call(number),

@@ -12,6 +12,7 @@
 #include <absl/status/status.h>
 #include <google/protobuf/message_lite.h>
 #include <tensorflow/core/distributed_runtime/call_options.h>
+#include <tensorflow/core/distributed_runtime/message_wrappers.h>
 #include <tensorflow/core/distributed_runtime/worker_interface.h>
 
 #include "fusewire/observe/event.h"
@@ -28,15 +29,16 @@ namespace fusewire::tf {
 // has failed, not of those that were cancelled. Home: any thread. Owns: whether one of a step has failed.
 class StepCalls {
  public:
-  // On the master's thread, which keeps `options` until all calls of the step are done. `start(done)` starts the call,
-  // and makes `options` cancel it from then on.
+  // On the master's thread, which keeps `options` and `response` until all calls of the step are done. `start(done)`
+  // starts the call, and makes `options` cancel it from then on.
   template <class F>
-  static void Start(int64_t step, tensorflow::CallOptions* options, tensorflow::StatusCallback done, F start) {
-    thread_local StepCalls last(step);
-    if (last.step_ != step) last = StepCalls(step);
-    const Flag has_failed = last.has_failed_;
-    start([has_failed, done = std::move(done)](const TfStatus& status) {
-      const bool is_second = !status.ok() && has_failed->exchange(true, std::memory_order_acq_rel);
+  static void Start(int64_t step, tensorflow::CallOptions* options,
+                    tensorflow::MutableRunGraphResponseWrapper* response, tensorflow::StatusCallback done, F start) {
+    const Flag has_failed = FlagOf(step);
+    start([has_failed, response, done = std::move(done)](const TfStatus& status) {
+      // A worker puts its own errors into the response.
+      const bool is_ok = status.ok() && response->status_code() == absl::StatusCode::kOk;
+      const bool is_second = !is_ok && has_failed->exchange(true, std::memory_order_acq_rel);
       // Cancelled because another call has failed, whose error is the step's: TensorFlow takes either of two.
       done(is_second && absl::IsCancelled(status) ? tensorflow::StatusGroup::MakeDerived(status) : status);
     });
@@ -47,10 +49,8 @@ class StepCalls {
   // shared by the thread and each call: any of them may be the last.
   using Flag = std::shared_ptr<std::atomic<bool>>;
 
-  explicit StepCalls(int64_t step) : step_(step) {}
-
-  int64_t step_;
-  Flag has_failed_ = std::make_shared<std::atomic<bool>>(false);
+  // Of all calls of the step, to its own worker and to others.
+  static Flag FlagOf(int64_t step);
 };
 
 // The options of a call, and whether it has been cancelled. TensorFlow's CallOptions do not store that: a cancel that

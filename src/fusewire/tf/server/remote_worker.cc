@@ -417,7 +417,7 @@ void RemoteWorker::RunGraphAsync(CallOptions* opts, tensorflow::RunGraphRequestW
   if (request->is_partial()) {
     run(std::move(done));  // one of several with the same number
   } else {
-    StepCalls::Start(request->step_id(), opts, std::move(done), run);
+    StepCalls::Start(request->step_id(), opts, response, std::move(done), run);
   }
 }
 

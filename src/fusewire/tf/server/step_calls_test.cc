@@ -25,19 +25,22 @@ class RunOfAStep {
 
   void Start() {
     Call* call = calls_.emplace_back(std::make_unique<Call>()).get();
-    StepCalls::Start(
-        step_, &call->options,
-        [this](const TfStatus& status) {
-          all_.Update(status);
-          if (status.ok() || std::exchange(has_failed_, true)) return;
-          for (const auto& other : calls_) other->options.StartCancel();
-        },
-        [call](tensorflow::StatusCallback done) {
-          call->done = std::move(done);
-          call->options.SetCancelCallback([call] { ++call->cancels; });
-        });
+    auto start = [call](tensorflow::StatusCallback done) {
+      call->done = std::move(done);
+      call->options.SetCancelCallback([call] { ++call->cancels; });
+    };
+    if (calls_.size() == 1) {
+      Start(call, [start](tensorflow::StatusCallback done) { start(std::move(done)); });  // the master's own worker
+    } else {
+      Start(call, start);
+    }
   }
   void End(size_t index, const TfStatus& status) { calls_[index]->done(status); }
+  // As a worker ends a call that has failed there.
+  void EndByResponse(size_t index, const TfStatus& error) {
+    calls_[index]->response.set_status(error);
+    calls_[index]->done(TfStatus());
+  }
   // The step's error, as TensorFlow makes it of those of all calls.
   TfStatus status() const { return all_.as_concatenated_status(); }
   std::vector<int> cancels() const {
@@ -49,9 +52,21 @@ class RunOfAStep {
  private:
   struct Call {
     tensorflow::CallOptions options;
+    tensorflow::InMemoryRunGraphResponse response;
     tensorflow::StatusCallback done;
     int cancels = 0;
   };
+
+  template <class F>
+  void Start(Call* call, F start) {
+    auto done = [this, call](const TfStatus& status) {
+      const TfStatus error = status.ok() ? call->response.status() : status;
+      all_.Update(error);
+      if (error.ok() || std::exchange(has_failed_, true)) return;
+      for (const auto& other : calls_) other->options.StartCancel();
+    };
+    StepCalls::Start(step_, &call->options, &call->response, done, start);
+  }
 
   const int64_t step_;
   std::vector<std::unique_ptr<Call>> calls_;
@@ -84,6 +99,14 @@ TEST(StepCallsTest, TheErrorOfAStepIsNotThatOfACallWhichItCancelled) {
     run.End(0, why);
     for (size_t i = 1; i < 4; ++i) run.End(i, absl::CancelledError("the caller cancelled it"));
     EXPECT_EQ(run.status().code(), why.code()) << run.status();
+
+    RunOfAStep other(77);
+    for (int i = 0; i < 4; ++i) other.Start();
+    other.EndByResponse(0, why);
+    other.Start();
+    for (size_t i = 1; i < 5; ++i) other.End(i, absl::CancelledError("the caller cancelled it"));
+    EXPECT_EQ(other.status().code(), why.code()) << other.status();
+    EXPECT_THAT(other.cancels(), ElementsAre(1, 1, 1, 1, 1));
   }
 }
 

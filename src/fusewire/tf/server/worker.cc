@@ -120,7 +120,7 @@ void Worker::RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGrap
       end(status);
     });
   };
-  if (own != nullptr) return StepCalls::Start(request->step_id(), options, std::move(done), run);
+  if (own != nullptr) return StepCalls::Start(request->step_id(), options, response, std::move(done), run);
   run(std::move(done));
 }
 

@@ -219,6 +219,30 @@ TEST(HandoverTest, OneServerHasTheTaskEvenIfTheOtherDiesOrHangs) {
   RecordProperty("kept", kept);
 }
 
+TEST(HandoverTest, ATaskThatHasMovedIsNotLostToItsFormerOwner) {
+  HeldFiles::Get().Reset(nullptr);
+  const SnapshotFolder folder(tensorflow::Env::Default(), "held://job", "ps:3");
+  const auto make = [&folder](uint64_t holder) {
+    Claim claim;
+    claim.holder = holder;
+    claim.wait = [] {};
+    return std::make_unique<Ownership>(folder, "ps:3", "default", std::move(claim));
+  };
+  const auto former = make(1), next = make(2);
+  ASSERT_TRUE(former->DoClaim().ok() && former->SetAddress("a:1").ok() && next->SetAddress("b:2").ok());
+  ASSERT_TRUE(next->Succeed(former->tenure()).ok());
+  // It has waited for the next owner to give way, claims one epoch more, and dies.
+  Owner tried = former->own();
+  tried.epoch = next->own().epoch + 1;
+  tried.address.clear();
+  ASSERT_TRUE(folder.WriteOwner(tried).ok());
+  EXPECT_TRUE(next->Check().ok());
+  EXPECT_TRUE(make(3)->Succeed(next->tenure()).ok()) << "it can't be moved again";
+  // One that another server claims without being asked is lost.
+  ASSERT_TRUE(former->SetAddress("a:1").ok());
+  EXPECT_FALSE(next->Check().ok());
+}
+
 TEST(HandoverTest, AServerThatTrustsItsMemoryMoreThanTheFolderIsCaught) {
   for (Canary canary : {Canary::kOpensWithoutTheFolder, Canary::kServesWithoutTheFolder}) {
     bool is_caught = false;

@@ -99,7 +99,11 @@ TfStatus Ownership::Succeed(const Tenure& closed) {
   std::vector<FolderFile> files;
   TF_RETURN_IF_ERROR(folder_.List(&files));
   const Tenure highest = HighestOther(files);
-  if (highest == closed) return ClaimAlone(closed.epoch + 1, /*gives_way=*/true);
+  if (highest == closed) {
+    TF_RETURN_IF_ERROR(ClaimAlone(closed.epoch + 1, /*gives_way=*/true));
+    former_ = closed.holder;
+    return TfStatus();
+  }
   TF_RETURN_IF_ERROR(Lose(highest, files));
   return Check();
 }
@@ -175,6 +179,7 @@ TfStatus Ownership::Check() {
   const int64_t now_ns = Clock::Real()->NowNs();
   std::vector<FolderFile> files;
   if (state_ == State::kOwner && folder_.List(&files).ok()) {
+    DropFormer(&files);
     const Tenure highest = HighestOther(files);
     if (HasLost(highest, files)) {
       TF_RETURN_IF_ERROR(Lose(highest, files));
@@ -185,6 +190,19 @@ TfStatus Ownership::Check() {
   if (state_ == State::kOwner) return TfStatus();
   if (state_ == State::kUnclaimed) return absl::FailedPreconditionError("it could not claim the task");
   return absl::FailedPreconditionError(absl::StrCat("another server has ", own_.task, " now: ", Shown(other_)));
+}
+
+// The owner that closed for this server, and waited for it too long, claims the next epoch. This server served before
+// that, so its address was in the folder: the other one finds it, and gives way.
+void Ownership::DropFormer(std::vector<FolderFile>* files) const {
+  const auto is_dropped = [this, files](const FolderFile& file) {
+    return file.kind == FolderFileKind::kOwner && file.tenure.holder == former_ && file.tenure.epoch > own_.epoch &&
+           !HasWon(file.tenure, *files);
+  };
+  const auto found = std::find_if(files->begin(), files->end(), is_dropped);
+  if (found == files->end()) return;
+  folder_.RemoveOwner(found->tenure);  // in case that server has died
+  files->erase(found);
 }
 
 bool Ownership::HasLost(const Tenure& highest, const std::vector<FolderFile>& files) {

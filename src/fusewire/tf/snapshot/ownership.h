@@ -83,6 +83,7 @@ class Ownership {
   // What the file of this owner says, or only the numbers of its name.
   Owner Describe(const Tenure& tenure, const std::vector<FolderFile>& files) const;
   TfStatus Lose(const Tenure& to, const std::vector<FolderFile>& files);
+  void DropFormer(std::vector<FolderFile>* files) const;
   bool HasLost(const Tenure& highest, const std::vector<FolderFile>& files);
   bool HasWon(const Tenure& other, const std::vector<FolderFile>& files) const;
 
@@ -90,6 +91,7 @@ class Ownership {
   const Claim claim_;
   State state_ = State::kUnclaimed;
   bool has_file_ = true;
+  uint64_t former_ = 0;  // holder that closed for this server; 0: none did
   int64_t seen_ns_ = 0;
   Owner own_, other_;
 };
