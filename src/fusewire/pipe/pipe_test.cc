@@ -236,6 +236,43 @@ TEST(Pipe, ASlowReaderStopsItsWriter) {
   EXPECT_LE(pair.server_task.context.receive_budget().peak_bytes(), options.receive_budget_bytes);
 }
 
+Options LargeWindows() {
+  Options options;
+  options.window_bytes = 1 << 20;
+  return options;
+}
+
+// A frame of its own would wake the peer once more.
+TEST(Pipe, CreditForARequestGoesWithItsAnswer) {
+  PipePair pair(1, {}, LargeWindows(), LargeWindows());
+  ASSERT_TRUE(pair.Connect());
+  const std::string body(200 * 1024, 'x');
+  const Counter &frames = pair.client->stats().frames_in, &stalls = pair.client->stats().credit_stalls;
+  const uint64_t before = frames.Read();
+  for (uint64_t i = 1; i <= 20; ++i) {
+    pair.Send(pair.client.get(), MakeMessage(FrameKind::kCall, i, "", body));
+    ASSERT_TRUE(pair.RunUntil([&] { return pair.server_receiver.messages == i; }));
+    EXPECT_EQ(frames.Read(), before + i - 1);
+    pair.Send(pair.server.get(), MakeMessage(FrameKind::kReply, i, "", "ok"));
+    ASSERT_TRUE(pair.RunUntil([&] { return pair.client_receiver.messages == i; }));
+    EXPECT_EQ(frames.Read(), before + i);
+  }
+  EXPECT_EQ(stalls.Read(), 0u);
+}
+
+TEST(Pipe, CreditForMessagesWithoutAnswersComesByItself) {
+  PipePair pair(1, {}, LargeWindows(), LargeWindows());
+  ASSERT_TRUE(pair.Connect());
+  const std::string body(100 * 1024, 'x');
+  const uint64_t before = pair.client->stats().frames_in.Read();
+  for (uint64_t i = 1; i <= 40; ++i) {
+    pair.Send(pair.client.get(), MakeMessage(FrameKind::kCall, i, "", body));
+    ASSERT_TRUE(pair.RunUntil([&] { return pair.server_receiver.messages == i; }));
+  }
+  EXPECT_GE(pair.client->stats().frames_in.Read(), before + 38);
+  EXPECT_EQ(pair.client->stats().credit_stalls.Read(), 0u);
+}
+
 TEST(Pipe, AReceiverWithoutAStandingWindowIsAskedForEachMessage) {
   Options options;
   options.window_bytes = 0;

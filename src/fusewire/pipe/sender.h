@@ -74,6 +74,7 @@ class ConnectionWriter {
   ConnectionWriter(transport::Connection& connection, int64_t now_ns) : connection_(connection), wrote_ns_(now_ns) {}
 
   OutQueue& queue() { return queue_; }
+  const OutQueue& queue() const { return queue_; }
   size_t bytes() const { return queue_.bytes(); }
   bool TakesMore() const { return writes_ == 0 || connection_.TakesMore(); }
   // One Write, of what comes next. False: there is nothing.
@@ -133,6 +134,8 @@ class Sender {
   void OnWritten(size_t bytes);
   // All that was queued is written, and no Write is on the stack.
   bool idle() const { return !in_write_ && writer_.idle(); }
+  // The next Write has something to write, unless that waits for credit.
+  bool has_output() const { return stage_ == Stage::kOpen && (!writer_.queue().empty() || !queue_.empty()); }
   int64_t wrote_ns() const { return writer_.wrote_ns(); }
   // No message has come or gone for a while: gives back credit that nothing waits for.
   void Rest();

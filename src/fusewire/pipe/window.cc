@@ -132,7 +132,7 @@ void ReceiveWindow::Shrink() {
   DcheckSums();
 }
 
-uint64_t ReceiveWindow::TakeGrant(int64_t now_ns, int64_t idle_ns) {
+uint64_t ReceiveWindow::TakeGrant(int64_t now_ns, int64_t idle_ns, Urgency urgency) {
   if (closed_) return 0;
   uint64_t need = wanted_ > granted_ ? wanted_ - granted_ : 0;
   if (need > room()) {
@@ -148,7 +148,9 @@ uint64_t ReceiveWindow::TakeGrant(int64_t now_ns, int64_t idle_ns) {
   if (std::exchange(grows_, false) && !waiting_) Grow(now_ns, idle_ns);
   // Seldom enough to be cheap; early enough that a steady sender never stops, and that small messages go on beside a
   // large one that fills the window, or waits for the budget.
-  bool is_worth_a_frame = room() >= std::min((standing_ + reserved_bytes()) / 4, kGrantBytes);
+  const uint64_t all = standing_ + reserved_bytes();
+  const bool may_wait = urgency == Urgency::kLater && need == 0;
+  bool is_worth_a_frame = room() >= (may_wait ? all / 4 : std::min(all / 4, kGrantBytes));
   uint64_t grant = is_worth_a_frame ? room() : waiting_ ? 0 : need;
   granted_ += grant;
   DcheckSums();

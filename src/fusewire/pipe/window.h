@@ -82,8 +82,10 @@ class ReceiveWindow {
   Status OnReturn(uint64_t bytes);
   // The credit to grant now with a kCredit frame; 0: none. Call after Consume, OnWant and OnReturn, and while waiting()
   // is true also when there is room, and every Pace::kPeriodNs.
-  // `idle_ns`: when the pipe's loop last ran out of work.
-  uint64_t TakeGrant(int64_t now_ns = 0, int64_t idle_ns = 0);
+  // `idle_ns`: when the pipe's loop last ran out of work. kLater: the frame would wake the peer for itself, and it can
+  // go with the next message.
+  enum class Urgency { kNow, kLater };
+  uint64_t TakeGrant(int64_t now_ns = 0, int64_t idle_ns = 0, Urgency urgency = Urgency::kNow);
   // The peer wants more than the budget has at present.
   bool waiting() const { return waiting_; }
   // And is the next to get it.

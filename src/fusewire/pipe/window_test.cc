@@ -93,6 +93,24 @@ class ReceiveWindowTest : public testing::Test {
   Budget budget_{10000};
 };
 
+TEST_F(ReceiveWindowTest, CreditThatMayWaitIsGrantedOnceAQuarterIsConsumedOrThePeerWantsIt) {
+  constexpr auto kLater = ReceiveWindow::Urgency::kLater;
+  constexpr uint64_t kLarge = 1 << 20;
+  Budget budget(4 * kLarge);
+  ReceiveWindow window(kLarge, &budget);
+  ASSERT_TRUE(window.OnReceived(900'000).ok());
+  window.Consume(200'000);
+  EXPECT_EQ(window.TakeGrant(0, 0, kLater), 0u);
+  window.Consume(100'000);
+  EXPECT_EQ(window.TakeGrant(0, 0, kLater), 300'000u);
+  window.Consume(200'000);
+  EXPECT_EQ(window.TakeGrant(0, 0, kLater), 0u);
+  EXPECT_EQ(window.TakeGrant(), 200'000u);
+  window.Consume(100'000);
+  window.OnWant(kLarge + 500'001, kMessageMax);
+  EXPECT_EQ(window.TakeGrant(0, 0, kLater), 100'000u);
+}
+
 TEST_F(ReceiveWindowTest, GrantsAgainWhatHasBeenConsumedInGoodPieces) {
   ReceiveWindow window(kStanding, &budget_);
   EXPECT_EQ(window.TakeGrant(), 0u);
