@@ -80,7 +80,6 @@ Result<Landing> Intake::OnHeader(const wire::FrameHeader& header, ConstBytes met
 Status Intake::OnMessage(const wire::FrameHeader& header, ConstBytes meta, ConstBytes view) {
   stats_.messages_in.Add();
   if (!open()) return Status::Ok();
-  ++unanswered_;
   window_.OnArrived();
   return messages_->OnMessage(header, meta, view);
 }
@@ -133,11 +132,7 @@ void Intake::SendGrant() {
   FUSEWIRE_AT_HOME(home_);
   FUSEWIRE_DCHECK(window_bytes_.has_value());
   const bool waited = window_.waiting();
-  // A peer whose messages we answer gets credit with the answers. One that goes on without them gets it at once.
-  if (sender_.has_output()) unanswered_ = 0;
-  const bool may_wait = !sender_.has_output() && unanswered_ < 2;
-  const uint64_t grant = window_.TakeGrant(home_.now_ns(), home_.idle_ns(),
-                                           may_wait ? ReceiveWindow::Urgency::kLater : ReceiveWindow::Urgency::kNow);
+  const uint64_t grant = window_.TakeGrant(home_.now_ns(), home_.idle_ns(), sender_.has_output());
   if (grant > 0) sender_.AppendControl(wire::FrameKind::kCredit, 0, grant);
   if (window_.reserved_bytes() > 0 && !looks_.at_peer.armed()) home_.Arm(&looks_.at_peer, kLookNs);
   if (!window_.waiting()) return;

@@ -81,7 +81,6 @@ class Intake final : private FrameSink {
   // shared_ptr: with mail on its way here, which finds null after our end.
   const std::shared_ptr<Intake*> self_;
   ReceiveWindow window_;
-  uint64_t unanswered_ = 0;  // messages since we wrote something last
   Pieces pieces_;
   Recall recall_;
   struct Looks {

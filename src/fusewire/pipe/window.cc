@@ -80,6 +80,7 @@ Status ReceiveWindow::OnReceived(uint64_t cost) {
   }
   FUSEWIRE_DCHECK(!closed_);
   received_ += cost;
+  ++unanswered_;
   DcheckSums();
   const uint64_t budget_bytes = budget_.limit_bytes();
   if (cost > budget_bytes && large_ == 0) {
@@ -132,8 +133,9 @@ void ReceiveWindow::Shrink() {
   DcheckSums();
 }
 
-uint64_t ReceiveWindow::TakeGrant(int64_t now_ns, int64_t idle_ns, Urgency urgency) {
+uint64_t ReceiveWindow::TakeGrant(int64_t now_ns, int64_t idle_ns, bool goes_along) {
   if (closed_) return 0;
+  if (goes_along) unanswered_ = 0;
   uint64_t need = wanted_ > granted_ ? wanted_ - granted_ : 0;
   if (need > room()) {
     waiting_ = !share_.TryReserve(need - room(), now_ns, idle_ns);
@@ -149,7 +151,8 @@ uint64_t ReceiveWindow::TakeGrant(int64_t now_ns, int64_t idle_ns, Urgency urgen
   // Seldom enough to be cheap; early enough that a steady sender never stops, and that small messages go on beside a
   // large one that fills the window, or waits for the budget.
   const uint64_t all = standing_ + reserved_bytes();
-  const bool may_wait = urgency == Urgency::kLater && need == 0;
+  // A peer that goes on without an answer gets credit at once.
+  const bool may_wait = !goes_along && unanswered_ < 2 && need == 0;
   bool is_worth_a_frame = room() >= (may_wait ? all / 4 : std::min(all / 4, kGrantBytes));
   uint64_t grant = is_worth_a_frame ? room() : waiting_ ? 0 : need;
   granted_ += grant;

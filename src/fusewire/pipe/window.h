@@ -82,10 +82,9 @@ class ReceiveWindow {
   Status OnReturn(uint64_t bytes);
   // The credit to grant now with a kCredit frame; 0: none. Call after Consume, OnWant and OnReturn, and while waiting()
   // is true also when there is room, and every Pace::kPeriodNs.
-  // `idle_ns`: when the pipe's loop last ran out of work. kLater: the frame would wake the peer for itself, and it can
-  // go with the next message.
-  enum class Urgency { kNow, kLater };
-  uint64_t TakeGrant(int64_t now_ns = 0, int64_t idle_ns = 0, Urgency urgency = Urgency::kNow);
+  // `idle_ns`: when the pipe's loop last ran out of work. `goes_along`: there is other output now. A frame without it
+  // wakes the peer for itself, so the credit of a single message waits for its answer, if there is enough left.
+  uint64_t TakeGrant(int64_t now_ns = 0, int64_t idle_ns = 0, bool goes_along = true);
   // The peer wants more than the budget has at present.
   bool waiting() const { return waiting_; }
   // And is the next to get it.
@@ -127,7 +126,8 @@ class ReceiveWindow {
   uint64_t consumed_ = 0;
   uint64_t returned_ = 0;
   uint64_t wanted_ = 0;
-  uint64_t large_ = 0;  // a message that is larger than the whole budget, and not consumed yet
+  uint64_t large_ = 0;       // a message that is larger than the whole budget, and not consumed yet
+  uint64_t unanswered_ = 0;  // messages since there was output
   bool waiting_ = false;
   bool closed_ = false;
   bool grows_ = false;  // with the next grant

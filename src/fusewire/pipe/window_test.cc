@@ -93,22 +93,32 @@ class ReceiveWindowTest : public testing::Test {
   Budget budget_{10000};
 };
 
-TEST_F(ReceiveWindowTest, CreditThatMayWaitIsGrantedOnceAQuarterIsConsumedOrThePeerWantsIt) {
-  constexpr auto kLater = ReceiveWindow::Urgency::kLater;
+TEST_F(ReceiveWindowTest, CreditOfASingleMessageWaitsForItsAnswerUntilAQuarterIsConsumedOrThePeerWantsIt) {
   constexpr uint64_t kLarge = 1 << 20;
   Budget budget(4 * kLarge);
   ReceiveWindow window(kLarge, &budget);
   ASSERT_TRUE(window.OnReceived(900'000).ok());
   window.Consume(200'000);
-  EXPECT_EQ(window.TakeGrant(0, 0, kLater), 0u);
+  EXPECT_EQ(window.TakeGrant(0, 0, false), 0u);
   window.Consume(100'000);
-  EXPECT_EQ(window.TakeGrant(0, 0, kLater), 300'000u);
+  EXPECT_EQ(window.TakeGrant(0, 0, false), 300'000u);
   window.Consume(200'000);
-  EXPECT_EQ(window.TakeGrant(0, 0, kLater), 0u);
-  EXPECT_EQ(window.TakeGrant(), 200'000u);
+  EXPECT_EQ(window.TakeGrant(0, 0, false), 0u);
+  EXPECT_EQ(window.TakeGrant(0, 0, true), 200'000u);
   window.Consume(100'000);
   window.OnWant(kLarge + 500'001, kMessageMax);
-  EXPECT_EQ(window.TakeGrant(0, 0, kLater), 100'000u);
+  EXPECT_EQ(window.TakeGrant(0, 0, false), 100'000u);
+}
+
+TEST_F(ReceiveWindowTest, CreditOfMoreMessagesDoesNotWait) {
+  constexpr uint64_t kLarge = 1 << 20;
+  Budget budget(4 * kLarge);
+  ReceiveWindow window(kLarge, &budget);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(window.OnReceived(100'000).ok());
+    window.Consume(100'000);
+    EXPECT_EQ(window.TakeGrant(0, 0, false), i == 0 ? 0u : 200'000u);
+  }
 }
 
 TEST_F(ReceiveWindowTest, GrantsAgainWhatHasBeenConsumedInGoodPieces) {
