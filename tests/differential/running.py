@@ -42,7 +42,7 @@ CUTS = 3  # of each step, where limits are drawn
 RESET_BYTES = 3000  # the least of a connection, after which it is reset; the most is 256 times as much
 LOST = (["error", "UnavailableError"], ["error", "AbortedError"])
 # TensorFlow can't build the gradient of a nested loop of version 1 under a control dependency.
-CANNOT_BUILD = ("self.GetControlPivot().op",)
+CANNOT_BUILD = "self.GetControlPivot().op"
 GOES_ON_S = 10
 SHOWN_BYTES = 1024  # of a value; a larger one is shown by a digest
 
@@ -337,8 +337,8 @@ def main() -> None:
         try:
             result = judge.judge(told(words["program"]), tuple(words["runs"] or all_runs))
         except Exception:
-            words = traceback.format_exc()[-2000:]
-            result = {"discarded" if any(each in words for each in CANNOT_BUILD) else "broken": words}
+            trace = traceback.format_exc()[-2000:]
+            result = {"discarded" if CANNOT_BUILD in trace else "broken": trace}
         moves: collections.Counter = collections.Counter()
         for cluster in ours.values():
             moves.update(cluster.counts)

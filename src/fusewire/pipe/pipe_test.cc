@@ -242,7 +242,7 @@ Options LargeWindows() {
   return options;
 }
 
-// A frame of its own would wake the peer once more.
+// Sent alone, credit would wake the peer a second time.
 TEST(Pipe, CreditForARequestGoesWithItsAnswer) {
   PipePair pair(1, {}, LargeWindows(), LargeWindows());
   ASSERT_TRUE(pair.Connect());
@@ -252,6 +252,7 @@ TEST(Pipe, CreditForARequestGoesWithItsAnswer) {
   for (uint64_t i = 1; i <= 20; ++i) {
     pair.Send(pair.client.get(), MakeMessage(FrameKind::kCall, i, "", body));
     ASSERT_TRUE(pair.RunUntil([&] { return pair.server_receiver.messages == i; }));
+    pair.world.RunFor(10 * kMillisecondNs);
     EXPECT_EQ(frames.Read(), before + i - 1);
     pair.Send(pair.server.get(), MakeMessage(FrameKind::kReply, i, "", "ok"));
     ASSERT_TRUE(pair.RunUntil([&] { return pair.client_receiver.messages == i; }));

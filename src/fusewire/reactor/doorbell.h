@@ -15,7 +15,7 @@
 // reactor came to epoll is there when it comes. A system call is made only for a reactor that is parked.
 // While the loop turns without a pause, it asks one of its handlers directly, the one that was rung for alone and
 // repeatedly: it tells its peer not to ring. That ends in the same order as above: before the reactor sleeps, the
-// handler tells its peer to ring again, and is then asked for input once more.
+// handler tells its peer to resume ringing, and the loop checks it for input one last time.
 // A lying peer can ring for nothing, or clear the bits of others. A sweep makes up for those: each time the reactor
 // parks, it calls the handlers of one bit, in turn, and each of its timers makes it park again.
 // Home: the reactor. Owns: the two files, their mappings, the eventfd. Fails: Make says why.

@@ -192,8 +192,8 @@ TfStatus Ownership::Check() {
   return absl::FailedPreconditionError(absl::StrCat("another server has ", own_.task, " now: ", Shown(other_)));
 }
 
-// The owner that closed for this server, and waited for it too long, claims the next epoch. This server served before
-// that, so its address was in the folder: the other one finds it, and gives way.
+// An owner that closed for this server and gave up waiting claims the next epoch. This server's address was in the
+// folder by then, so that owner finds it and gives way: its claim does not count.
 void Ownership::DropFormer(std::vector<FolderFile>* files) const {
   const auto is_dropped = [this, files](const FolderFile& file) {
     return file.kind == FolderFileKind::kOwner && file.tenure.holder == former_ && file.tenure.epoch > own_.epoch &&
