@@ -2,6 +2,7 @@
 #include "fusewire/reactor/callers.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "fusewire/base/check.h"
@@ -95,7 +96,7 @@ bool Callers::DriveUntil(Waiter* waiter, int64_t deadline_ns, Idling idling, Int
     interrupted =
         !ParkAtHome(waiter, std::min(deadline_ns, home.timers.NextNs())) && interrupts == Interrupts::kEndWait;
   }
-  loop_.SetIdling(Idling::kLearned);
+  loop_.SetIdling(std::nullopt);
   handover_.EndDriving();
   return !interrupted;
 }

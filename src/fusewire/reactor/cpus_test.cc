@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -43,6 +47,27 @@ TEST(Cpus, AllowedCpusAreThoseOfTheAffinityMask) {
       EXPECT_EQ(UsableCpuCount(), 1);
     }
   }).join();
+}
+
+TEST(Cpus, RunnableThreadsAreComparedWithOurProcessors) {
+  const std::string file = testing::TempDir() + "cpus_test." + std::to_string(getpid());
+  EXPECT_FALSE(RunnableThreads(1, file).known());
+  for (const char* malformed :
+       {"", "\n", "0.12 0.34 0.56", "0.12 0.34 0.56 x/789 1011\n", "0.12 0.34 0.56 0/789 1011\n"}) {
+    std::ofstream(file) << malformed;
+    EXPECT_FALSE(RunnableThreads(1, file).known()) << malformed;
+  }
+  std::ofstream(file) << "0.12 0.34 0.56 7/789 1011\n";
+  EXPECT_TRUE(RunnableThreads(7, file).known());
+  EXPECT_FALSE(RunnableThreads(7, file).TooMany());
+  EXPECT_TRUE(RunnableThreads(6, file).TooMany());
+  std::remove(file.c_str());
+}
+
+TEST(Cpus, ThisThreadIsRunnable) {
+  const RunnableThreads threads(0);
+  if (!threads.known()) GTEST_SKIP() << "the kernel doesn't say";
+  EXPECT_TRUE(threads.TooMany());
 }
 
 TEST(Cpus, PinningToAProcessorThatIsNotOursSaysSo) {

@@ -20,8 +20,10 @@ constexpr int kLooksPerClock = 4;
 constexpr int64_t kIdleNs = 50 * kMicrosecondNs;
 // As kLooksPerPoll, where other threads run between two looks.
 constexpr int kLooksPerYield = 2;
-// A thread that lets others run may look for longer than one that does not.
-constexpr int kYieldsPerSpin = 4;
+// A caller has nothing to do but wait, so it may look for longer than the reactor's thread.
+constexpr int kCallerSpins = 4;
+// As long as processors are idle: that is looked at once in this time.
+constexpr int64_t kLookAroundNs = 10 * kMicrosecondNs;
 
 }  // namespace
 
@@ -32,11 +34,11 @@ int TimeoutMs(int64_t now_ns, int64_t until_ns) {
 }
 
 // Alone on a processor, spinning delays the peer.
-Loop::Loop(HomeParts& home)
+Loop::Loop(HomeParts& home, int cpus, const std::string& runnable)
     : home_(home),
-      spin_(UsableCpuCount() < 2 ? 0 : home.options.spin_ns_max),
-      spin_ns_max_(spin_.max_ns()),
-      yield_ns_max_(kYieldsPerSpin * home.options.spin_ns_max) {}
+      runnable_(cpus, runnable),
+      spin_ns_max_(cpus < 2 ? 0 : home.options.spin_ns_max),
+      spin_(runnable_.known() ? kCallerSpins * spin_ns_max_ : spin_ns_max_) {}
 
 Loop::Counts Loop::counts() const {
   return {turns_.Read(), parks_.Read(), spin_hits_.Read(), spin_misses_.Read(), mails_.Read()};
@@ -89,9 +91,10 @@ bool Loop::MoreToDo() {
 
 int64_t Loop::SpinBudgetNs() {
   if (home_.options.busy_poll) return kForeverNs;
-  switch (idling_) {
+  if (!idling_.has_value()) return std::min(spin_.NextSpinNs(), spin_ns_max_);
+  switch (*idling_) {
     case Idling::kLearned: return spin_.NextSpinNs();
-    case Idling::kYields: return yield_ns_max_;
+    case Idling::kYields: return kCallerSpins * home_.options.spin_ns_max;
     case Idling::kSpins: break;
   }
   return spin_ns_max_;
@@ -114,12 +117,15 @@ bool Loop::Spin(int64_t until_ns) {
   // Reads the clock now, and not once something has come: then a thread waits for the result.
   UpdateNow();
   idle_since_ns_ = home_.now_ns;
-  const bool learns = idling_ == Idling::kLearned, yields = idling_ == Idling::kYields;
+  const bool yields = idling_ == Idling::kYields;
+  const bool learns = !home_.options.busy_poll && !yields && idling_ != Idling::kSpins;
   const int64_t budget_ns = SpinBudgetNs();
-  if (budget_ns == 0) return false;
+  const bool is_long = learns && budget_ns > spin_ns_max_;
+  if (budget_ns == 0 || (is_long && runnable_.TooMany())) return false;
   const int64_t began_ns = home_.now_ns;
   if (doorbell_ != nullptr) doorbell_->BeginWatching();
   const int64_t end_ns = std::min(until_ns, std::min(home_.timers.NextNs(), AddNs(began_ns, budget_ns)));
+  int64_t look_around_ns = is_long ? began_ns + kLookAroundNs : kForeverNs;
   for (int looks = 1;; ++looks) {
     if (Look(yields)) {
       spin_hits_.Add();
@@ -129,6 +135,10 @@ bool Loop::Spin(int64_t until_ns) {
     if (requests_.wanted()) return home_.options.busy_poll;
     if (looks % kLooksPerClock == 0) UpdateNow();
     if (home_.now_ns >= end_ns) break;
+    if (home_.now_ns >= look_around_ns) {
+      if (runnable_.TooMany()) return false;
+      look_around_ns = home_.now_ns + kLookAroundNs;
+    }
     if (yields) {
       sched_yield();
     } else {

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "fusewire/base/mailbox.h"
 #include "fusewire/base/metrics.h"
@@ -15,6 +17,7 @@
 #include "fusewire/reactor/doorbell.h"
 #include "fusewire/reactor/home.h"
 #include "fusewire/reactor/loop_requests.h"
+#include "fusewire/reactor/process_limits.h"
 #include "fusewire/reactor/spin.h"
 #include "fusewire/reactor/waiter.h"
 
@@ -25,7 +28,7 @@ int TimeoutMs(int64_t now_ns, int64_t until_ns);
 
 class Loop {
  public:
-  explicit Loop(HomeParts& home);
+  explicit Loop(HomeParts& home, int cpus = UsableCpuCount(), const std::string& runnable = RunnableThreads::kFile);
   HomeParts& home() { return home_; }
   LoopRequests& requests() { return requests_; }
   const LoopRequests& requests() const { return requests_; }
@@ -69,8 +72,8 @@ class Loop {
   // There is no work at this time.
   void SetIdle() { home_.idle_ns = home_.now_ns; }
   void UpdateNow() { home_.now_ns = home_.clock->NowNs(); }
-  // How the thread at home looks for work.
-  void SetIdling(Idling idling) { idling_ = idling; }
+  // How the caller that drives looks for work. None: the reactor's thread is at home.
+  void SetIdling(std::optional<Idling> idling) { idling_ = idling; }
 
   // ---- after a sleep ----
   void CountPark();
@@ -95,9 +98,10 @@ class Loop {
   LoopRequests requests_;
   std::unique_ptr<Doorbell> doorbell_;
   std::atomic<int> doorbell_event_{-1};  // its eventfd
+  const RunnableThreads runnable_;
+  const int64_t spin_ns_max_;
   SpinLearner spin_;
-  const int64_t spin_ns_max_, yield_ns_max_;
-  Idling idling_ = Idling::kLearned;
+  std::optional<Idling> idling_;
   int64_t idle_since_ns_ = 0;  // when the loop last ran out of work
   Counter turns_, parks_, spin_hits_, spin_misses_, mails_;
 };

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/reactor/process_limits.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -8,8 +9,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <fstream>
 #include <sstream>
+
+#include "fusewire/base/clock.h"
 
 namespace fusewire::reactor {
 namespace {
@@ -87,6 +91,10 @@ bool Raise() {
   limit.rlim_cur = wanted;
   return setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
+
+// What counting the runnable threads may take, once in so many tries.
+constexpr int64_t kCountNsMax = 5 * kMicrosecondNs;
+constexpr int kCountsMax = 5;
 
 // More than any kernel knows.
 constexpr int kCpusMax = 1 << 18;
@@ -172,6 +180,29 @@ int MachineCpuCount() {
   const int present = CountCpus(list);
   // Those that are online will not do: some C libraries (glibc 2.34) count those of the affinity mask for it.
   return present > 0 ? present : static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_CONF)));
+}
+
+RunnableThreads::RunnableThreads(int cpus, const std::string& file)
+    : cpus_(cpus), fd_(open(file.c_str(), O_RDONLY | O_CLOEXEC)) {
+  for (int i = 0; i < kCountsMax && fd_ >= 0; ++i) {
+    const int64_t began_ns = Clock::Real()->NowNs();
+    if (Count() == 0) break;  // this thread runs
+    if (Clock::Real()->NowNs() - began_ns <= kCountNsMax) return;
+  }
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+}
+
+RunnableThreads::~RunnableThreads() {
+  if (fd_ >= 0) close(fd_);
+}
+
+// "0.12 0.34 0.56 3/789 12345": 3 of 789 threads.
+int RunnableThreads::Count() const {
+  char text[64] = {};
+  if (fd_ < 0 || pread(fd_, text, sizeof(text) - 1, 0) <= 0) return 0;
+  int runnable = 0;
+  return std::sscanf(text, "%*s %*s %*s %d/", &runnable) == 1 ? runnable : 0;
 }
 
 Status PinThisThread(int cpu) {

@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // What this process may use: the limits of its control groups, its own and every group above, of version 1, 2 or both
-// (a container is one, though it shows all of its host's processors and memory); how many descriptors; and the
-// processors of its affinity mask. Home: any thread. Fails: PinThisThread alone; a limit that cannot be read counts as
-// none, and a limit of descriptors that can't be read or raised is taken as it is.
+// (a container is one, though it shows all of its host's processors and memory); how many descriptors; the processors
+// of its affinity mask, and how many threads want one. Home: any thread. Fails: PinThisThread alone; a limit that
+// cannot be read counts as none, and a limit of descriptors that can't be read or raised is taken as it is.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +38,26 @@ int UsableCpuCount();
 int MachineCpuCount();
 // Counts the processors in a list of the kernel's: "0-3,8". 0 if it is malformed.
 int CountCpus(const std::string& list);
+// How many threads of the whole machine run or want to, beside the processors that we may use. The kernel says so in
+// /proc/loadavg, within a microsecond; where that can't be read, or is answered by a program and takes long (as in some
+// containers), it isn't known.
+class RunnableThreads {
+ public:
+  static constexpr const char* kFile = "/proc/loadavg";
+  explicit RunnableThreads(int cpus, const std::string& file = kFile);
+  ~RunnableThreads();
+  RunnableThreads(const RunnableThreads&) = delete;
+  RunnableThreads& operator=(const RunnableThreads&) = delete;
+  bool known() const { return fd_ >= 0; }
+  // More of them than processors: a thread that only looks for work keeps another from it. False if it isn't known.
+  bool TooMany() const { return Count() > cpus_; }
+
+ private:
+  int Count() const;  // 0 if it isn't known
+
+  const int cpus_;
+  int fd_;
+};
 // Between two looks at memory that another thread writes.
 inline void Pause() {
 #if defined(__x86_64__)

@@ -37,7 +37,7 @@ class SpinLearner {
   }
   // Something came waited_ns after the loop ran out of work; it was parked meanwhile.
   void Parked(int64_t waited_ns) {
-    if (spins_now_ || waited_ns > kNearNs) return;  // the spin caught nothing, or none could have caught this
+    if (spins_now_ || waited_ns > 4 * max_ns_) return;  // the spin caught nothing, or none could have caught this
     parked_wait_ns_ = parked_wait_ns_ == 0 ? waited_ns : parked_wait_ns_ + (waited_ns - parked_wait_ns_) / 4;
   }
   bool pays() const { return near() && (parked_wait_ns_ == 0 || spun_wait_ns_ <= parked_wait_ns_); }
@@ -45,9 +45,8 @@ class SpinLearner {
  private:
   static constexpr int kFull = 1024, kNear = 512;
   static constexpr int kProbeMin = 4, kProbeMax = 256;
-  static constexpr int kCompareEvery = 64;
+  static constexpr int kCompareEvery = 61;  // a prime: a step's waits differ, and each kind has its turn
   static constexpr int64_t kMinNs = 2000;
-  static constexpr int64_t kNearNs = 200 * 1000;
   bool near() const { return score_ >= kNear; }
 
   const int64_t max_ns_;
