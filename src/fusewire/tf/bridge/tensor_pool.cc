@@ -15,6 +15,8 @@ namespace {
 constexpr size_t kLine = 64;
 constexpr size_t kSmall = 1024, kSmallBits = 10, kSmallSizes = kSmall / kLine;
 constexpr size_t kPerPower = 4;
+// How often the slabs are asked for memory that nobody wants: once in so many tensors that end.
+constexpr unsigned kReturnsPerTrim = 4096;
 // A sanitizer has to see each tensor's end.
 constexpr bool kKeeps = !kSanitized;
 
@@ -25,11 +27,13 @@ TensorPool* TensorPool::Global() {
   return pool;
 }
 
+TensorPool::TensorPool(size_t slabs_max) : slabs_(Clock::Real(), kKeeps ? slabs_max : 0) {}
+
 TensorPool::~TensorPool() {
   for (Shard& shard : shards_) {
     MutexLock lock(shard.mutex);
     for (Kept* kept : shard.first) {
-      while (kept != nullptr) tensorflow::port::AlignedFree(HeaderOf(std::exchange(kept, kept->next))->begin);
+      while (kept != nullptr) GiveBack(std::exchange(kept, kept->next));
     }
   }
 }
@@ -50,6 +54,14 @@ size_t TensorPool::BytesOf(size_t number) {
 
 TensorPool::Shard& TensorPool::Mine() { return shards_[ThreadNumber() % kShards]; }
 
+void TensorPool::GiveBack(void* at) {
+  if (slabs_.Owns(at)) {
+    slabs_.Return(at);
+  } else {
+    tensorflow::port::AlignedFree(HeaderOf(at)->begin);
+  }
+}
+
 void* TensorPool::AllocateRaw(size_t alignment, size_t bytes) {
   const bool may_keep = kKeeps && alignment <= kLine;
   const size_t number = may_keep ? SizeNumber(bytes) : kSizes;
@@ -61,6 +73,9 @@ void* TensorPool::AllocateRaw(size_t alignment, size_t bytes) {
       shard.bytes -= BytesOf(number);
       return kept;
     }
+  }
+  if (number < kSizes && BytesOf(number) <= TensorSlabs::kPieceBytesMax) {
+    if (void* piece = slabs_.Take(number, BytesOf(number))) return piece;
   }
   // In front of the tensor: a cache line, or as many bytes as keep the tensor aligned.
   const size_t before = std::max(alignment, kLine);
@@ -75,18 +90,21 @@ void* TensorPool::AllocateRaw(size_t alignment, size_t bytes) {
 
 void TensorPool::DeallocateRaw(void* at) {
   if (at == nullptr) return;
-  const Header* header = HeaderOf(at);
-  const size_t number = header->number;
-  if (number < kSizes) {
+  const size_t number = slabs_.Owns(at) ? slabs_.NumberOf(at) : HeaderOf(at)->number;
+  if (number >= kSizes) return GiveBack(at);
+  bool trims = false, keeps = false;
+  {
     Shard& shard = Mine();
     MutexLock lock(shard.mutex);
-    if (shard.bytes + BytesOf(number) <= kKeptMax) {
+    trims = ++shard.returns % kReturnsPerTrim == 0;
+    keeps = shard.bytes + BytesOf(number) <= kKeptMax;
+    if (keeps) {
       shard.first[number] = new (at) Kept{shard.first[number]};
       shard.bytes += BytesOf(number);
-      return;
     }
   }
-  tensorflow::port::AlignedFree(header->begin);
+  if (!keeps) GiveBack(at);
+  if (trims) slabs_.Trim();
 }
 
 size_t TensorPool::kept() {

@@ -1,7 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Memory for the tensors of steps, which come and go in the same sizes again and again: it is kept when they go.
 // TensorFlow's own allocator asks malloc for aligned memory: malloc does not cache that by thread, but splits larger
-// pieces for it and joins them again each time.
+// pieces for it and joins them again each time. More than is kept goes back to its slab (tensor_slabs.h).
 // Home: any thread. Owns: what is kept, for as long as the process lives. Fails: as malloc.
 #pragma once
 
@@ -15,6 +15,7 @@
 #include <tensorflow/core/framework/allocator.h>
 #include "fusewire/base/mutex.h"
 #include "fusewire/tf/bridge/compat.h"
+#include "fusewire/tf/bridge/tensor_slabs.h"
 
 namespace fusewire::tf {
 
@@ -25,7 +26,7 @@ class TensorPool final : public tensorflow::Allocator {
   static constexpr size_t kKeptMax = 4 << 20, kShards = 8;
 
   static TensorPool* Global();
-  TensorPool() = default;
+  explicit TensorPool(size_t slabs_max = TensorSlabs::kSlabsMax);
   ~TensorPool() override;
   TensorPool(const TensorPool&) = delete;
 
@@ -34,13 +35,14 @@ class TensorPool final : public tensorflow::Allocator {
   void DeallocateRaw(void* at) override;
   // By the calling thread's shard.
   size_t kept();
+  size_t slab_bytes() { return slabs_.bytes(); }
 
  private:
   // Sizes up to 1 KiB are multiples of 64 bytes; then there are four for each power of two.
-  static constexpr size_t kSizes = 48;
+  static constexpr size_t kSizes = TensorSlabs::kSizes;
   static size_t SizeNumber(size_t bytes);
   static size_t BytesOf(size_t number);
-  // In front of the tensor.
+  // In front of a tensor that is not from a slab.
   struct Header {
     void* begin;    // of the memory
     size_t number;  // of its size; kSizes: it is not kept
@@ -53,9 +55,12 @@ class TensorPool final : public tensorflow::Allocator {
     Mutex mutex;
     std::array<Kept*, kSizes> first FUSEWIRE_GUARDED_BY(mutex){};
     size_t bytes FUSEWIRE_GUARDED_BY(mutex) = 0;
+    unsigned returns FUSEWIRE_GUARDED_BY(mutex) = 0;
   };
   Shard& Mine();
+  void GiveBack(void* at);
 
+  TensorSlabs slabs_;
   std::array<Shard, kShards> shards_;
 };
 

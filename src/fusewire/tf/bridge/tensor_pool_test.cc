@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -66,6 +67,38 @@ TEST(TensorPool, KeepsNoMoreThanItsBound) {
   for (void* at : taken) pool.DeallocateRaw(at);
   EXPECT_LE(pool.kept(), TensorPool::kKeptMax);
   EXPECT_EQ(pool.kept() > TensorPool::kKeptMax / 2, !kSanitized);
+}
+
+TEST(TensorPool, AWavesMemoryGoesBackWhileOthersComeAndGo) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer has to see each tensor's end";
+  TensorPool pool;
+  std::vector<void*> wave(10'000);
+  for (void*& at : wave) at = pool.AllocateRaw(64, 4000);
+  const size_t most = pool.slab_bytes();
+  EXPECT_GE(most, wave.size() * 4000);
+  for (void* at : wave) pool.DeallocateRaw(at);
+  const int64_t end_ns = Clock::Real()->NowNs() + 20 * kSecondNs;
+  while (pool.slab_bytes() > 2 * TensorPool::kKeptMax && Clock::Real()->NowNs() < end_ns)
+    pool.DeallocateRaw(pool.AllocateRaw(64, 4000));
+  EXPECT_LE(pool.slab_bytes(), 2 * TensorPool::kKeptMax);
+}
+
+TEST(TensorPool, WithoutRoomInItsSlabsItAsksMalloc) {
+  TensorPool pool(1);
+  std::vector<void*> taken;
+  for (int i = 0; i < 300; ++i) {
+    taken.push_back(pool.AllocateRaw(64, 4000));
+    std::memset(taken.back(), i % 251, 4000);
+  }
+  for (int i = 0; i < 300; ++i) {
+    const auto* at = static_cast<const unsigned char*>(taken[static_cast<size_t>(i)]);
+    EXPECT_TRUE(std::all_of(at, at + 4000, [i](unsigned char byte) { return byte == i % 251; }));
+  }
+  for (int round = 0; round < 3; ++round) {
+    for (void* at : taken) pool.DeallocateRaw(at);
+    for (void*& at : taken) at = pool.AllocateRaw(64, 4000);
+  }
+  for (void* at : taken) pool.DeallocateRaw(at);
 }
 
 TEST(TensorPool, TensorsMayEndOnOtherThreads) {
