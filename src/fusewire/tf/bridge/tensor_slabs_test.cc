@@ -63,7 +63,7 @@ TEST(TensorSlabs, PiecesAreAlignedAndApart) {
     if (random() % 3 == 0) continue;
     const size_t one = random() % taken.size();
     const auto [back, length] = taken[one];
-    ASSERT_TRUE(std::all_of(back, back + length, [&](unsigned char byte) { return byte == back[0]; }));
+    ASSERT_TRUE(std::all_of(back, back + length, [first = back[0]](unsigned char byte) { return byte == first; }));
     slabs.Return(back);
     taken.erase(taken.begin() + static_cast<std::ptrdiff_t>(one));
   }
