@@ -20,9 +20,9 @@ constexpr int kLooksPerClock = 4;
 constexpr int64_t kIdleNs = 50 * kMicrosecondNs;
 // As kLooksPerPoll, where other threads run between two looks.
 constexpr int kLooksPerYield = 2;
-// A caller has nothing to do but wait, so it may look for longer than the reactor's thread.
+// A caller has nothing to do but wait, so it may look for longer than the reactor's thread: so many times as long.
 constexpr int kCallerSpins = 4;
-// As long as processors are idle: that is looked at once in this time.
+// It does so only while processors are idle, which it checks once in this time.
 constexpr int64_t kLookAroundNs = 10 * kMicrosecondNs;
 
 }  // namespace

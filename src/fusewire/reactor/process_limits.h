@@ -38,9 +38,9 @@ int UsableCpuCount();
 int MachineCpuCount();
 // Counts the processors in a list of the kernel's: "0-3,8". 0 if it is malformed.
 int CountCpus(const std::string& list);
-// How many threads of the whole machine run or want to, beside the processors that we may use. The kernel says so in
-// /proc/loadavg, within a microsecond; where that can't be read, or is answered by a program and takes long (as in some
-// containers), it isn't known.
+// Whether more threads of the whole machine run, or want to, than we may use processors. The kernel counts them in
+// /proc/loadavg within a microsecond. Their number isn't known where that file can't be read, or where a program
+// answers in the kernel's place and takes longer, as in some containers.
 class RunnableThreads {
  public:
   static constexpr const char* kFile = "/proc/loadavg";
@@ -49,7 +49,7 @@ class RunnableThreads {
   RunnableThreads(const RunnableThreads&) = delete;
   RunnableThreads& operator=(const RunnableThreads&) = delete;
   bool known() const { return fd_ >= 0; }
-  // More of them than processors: a thread that only looks for work keeps another from it. False if it isn't known.
+  // Then a thread that only looks for work keeps another from its processor. False if their number isn't known.
   bool TooMany() const { return Count() > cpus_; }
 
  private:

@@ -45,7 +45,7 @@ class SpinLearner {
  private:
   static constexpr int kFull = 1024, kNear = 512;
   static constexpr int kProbeMin = 4, kProbeMax = 256;
-  static constexpr int kCompareEvery = 61;  // a prime: a step's waits differ, and each kind has its turn
+  static constexpr int kCompareEvery = 61;  // odd: the waits of a step alternate, and each kind is compared
   static constexpr int64_t kMinNs = 2000;
   bool near() const { return score_ >= kNear; }
 

@@ -1,8 +1,8 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // Memory in pieces of a few sizes, each cut from a slab of its size. A slab whose pieces have all come back is cut anew
 // in whatever size is wanted next; one that nobody has wanted for a second gives its memory back to the system. malloc
-// can't: after the answers to a thousand workers that began at once, what stays in between keeps the room of all.
-// Home: any thread. Owns: a range of addresses, and the slabs in it. Fails: Take returns null.
+// can't: when the answers to a thousand workers that began at once have gone, the few pieces between them that stay
+// keep the memory of all. Home: any thread. Owns: a range of addresses, and the slabs in it. Fails: Take returns null.
 #pragma once
 
 #include <array>
