@@ -37,10 +37,13 @@ class StepCalls {
     const Flag has_failed = FlagOf(step);
     start([has_failed, response, done = std::move(done)](const TfStatus& status) {
       // A worker puts its own errors into the response.
-      const bool is_ok = status.ok() && response->status_code() == absl::StatusCode::kOk;
-      const bool is_second = !is_ok && has_failed->exchange(true, std::memory_order_acq_rel);
-      // Cancelled because another call has failed, whose error is the step's: TensorFlow takes either of two.
-      done(is_second && absl::IsCancelled(status) ? tensorflow::StatusGroup::MakeDerived(status) : status);
+      const TfStatus error = status.ok() ? response->status() : status;
+      const bool is_second = !error.ok() && has_failed->exchange(true, std::memory_order_acq_rel);
+      if (!is_second || !absl::IsCancelled(error)) return done(status);
+      // Cancelled because another call has failed, whose error is the step's: TensorFlow takes either of two. A
+      // response can't say that its error is derived.
+      response->set_status(TfStatus());
+      done(tensorflow::StatusGroup::MakeDerived(error));
     });
     if (has_failed->load(std::memory_order_acquire)) options->StartCancel();
   }

@@ -107,6 +107,12 @@ TEST(StepCallsTest, TheErrorOfAStepIsNotThatOfACallWhichItCancelled) {
     for (size_t i = 1; i < 5; ++i) other.End(i, absl::CancelledError("the caller cancelled it"));
     EXPECT_EQ(other.status().code(), why.code()) << other.status();
     EXPECT_THAT(other.cancels(), ElementsAre(1, 1, 1, 1, 1));
+
+    RunOfAStep third(78);
+    for (int i = 0; i < 4; ++i) third.Start();
+    third.End(0, why);
+    for (size_t i = 1; i < 4; ++i) third.EndByResponse(i, absl::CancelledError("its receive was cancelled"));
+    EXPECT_EQ(third.status().code(), why.code()) << third.status();
   }
 }
 
