@@ -13,8 +13,8 @@ struct Options {
   std::string name = "fusewire";
   // Never park: lowest latency, one processor spent.
   bool busy_poll = false;
-  // The longest spin before parking; the loop learns by itself whether it pays. A caller that waits for its answer may
-  // spin four times as long, while processors are idle. 0: park at once.
+  // How long to spin before parking, at most; the loop learns whether spinning pays. A caller waiting for an answer may
+  // spin four times as long while processors are idle. 0: park at once.
   int64_t spin_ns_max = 50 * kMicrosecondNs;
   // The processor to pin the reactor's thread to, or -1. Where pinning is not allowed, a log line says so and all goes
   // on.

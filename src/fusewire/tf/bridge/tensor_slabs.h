@@ -35,7 +35,7 @@ class TensorSlabs {
   // Of a piece that is taken.
   size_t NumberOf(const void* piece) const;
   void Return(void* piece);
-  // To be called from time to time: gives back some of the memory that nobody has wanted.
+  // Call this now and then: it gives back some of the memory that nobody has wanted for kKeptNs.
   void Trim();
   // Of slabs that have memory of the system's.
   size_t bytes();
