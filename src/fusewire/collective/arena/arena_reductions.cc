@@ -16,6 +16,15 @@ constexpr size_t kMirrorBytes = 64 * 1024;
 // What is read of other ranks' arrays lands in so much memory, which stays in a core's own cache.
 constexpr size_t kLandingBytes = 512 * 1024;
 
+void FetchToWrite(const void* line) {
+#if defined(__x86_64__)
+  // The compiler's own is only for processors that are known to have it; others ignore it.
+  __asm__ volatile("prefetchw %0" : : "m"(*static_cast<const uint8_t*>(line)));
+#else
+  __builtin_prefetch(line, 1);
+#endif
+}
+
 }  // namespace
 
 Status ArenaReductions::Run(const CollectiveSpec& spec, const Arrays& arrays, int64_t deadline_ns) {
@@ -35,8 +44,9 @@ Status ArenaReductions::ReduceAll(const ArenaCall& call, const Reduction& reduct
                                   const Pieces& to, int64_t deadline_ns) {
   const Reducer reducer(reduction);
   const bool user = reduction.op == Op::kUser;
-  if (root == kNoRoot && from.bytes() <= kTinyBytesMax && from.count() == 1 && to.count() == 1 && !user) {
-    return ReduceTiny(call, reducer, from, to, deadline_ns);
+  const bool is_plain = root == kNoRoot && from.count() == 1 && to.count() == 1 && !user;
+  if (is_plain && from.bytes() <= std::max(kTinyBytesMax, one_shot_bytes_)) {
+    return ReducePlain(call, reducer, StartOf(from), StartOf(to), from.bytes(), deadline_ns);
   }
   if (from.bytes() <= one_shot_bytes_) return ReduceOneShot(call, reducer, from, to, deadline_ns);
   if (root != kNoRoot || user) return ReduceSlices(call, reducer, root, from, to, deadline_ns);
@@ -54,20 +64,26 @@ Status ArenaReductions::ReduceAll(const ArenaCall& call, const Reduction& reduct
   return ReduceSlices(call, reducer, root, from, to, deadline_ns);
 }
 
-// A few bytes travel in the post itself, in one cache line with its progress.
-Status ArenaReductions::ReduceTiny(const ArenaCall& call, const Reducer& reducer, const Pieces& from, const Pieces& to,
-                                   int64_t deadline_ns) {
-  const size_t bytes = from.bytes();
-  FUSEWIRE_CHECK(bytes <= kTinyBytesMax);
-  FUSEWIRE_DCHECK(to.bytes() == bytes);
+// As ReduceOneShot. A few bytes travel in the post itself, in one cache line with its progress.
+Status ArenaReductions::ReducePlain(const ArenaCall& call, const Reducer& reducer, const uint8_t* from, uint8_t* to,
+                                    size_t bytes, int64_t deadline_ns) {
   FUSEWIRE_DCHECK(ranks_ <= kArenaRanksMax);
-  CopyPayload(memory().PostOf(rank_, meeting_->next_stage()).tiny, from.at(0).data, bytes);
+  const bool is_tiny = bytes <= kTinyBytesMax;
+  FUSEWIRE_CHECK(is_tiny || bytes <= memory().share_bytes());
+  auto room_of = [&](int rank, uint64_t stage) {
+    return is_tiny ? memory().PostOf(rank, stage).tiny : memory().ShareOf(rank, stage);
+  };
+  CopyPayload(room_of(rank_, meeting_->next_stage()), from, bytes);
   FUSEWIRE_TRY(meeting_->Meet(call, deadline_ns));
+  // The other ranks have its next post's line; it comes back while this call ends.
+  if (is_tiny) FetchToWrite(&memory().PostOf(rank_, meeting_->next_stage()));
   std::array<const void*, kArenaRanksMax> sources;
-  for (int rank = 0; rank < ranks_; ++rank)
-    sources[static_cast<size_t>(rank)] = memory().PostOf(rank, meeting_->stage()).tiny;
+  for (int rank = 0; rank < ranks_; ++rank) sources[static_cast<size_t>(rank)] = room_of(rank, meeting_->stage());
   const auto n = static_cast<size_t>(ranks_);
-  reducer.Reduce(to.at(0).data, sources.data(), n, bytes / reducer.element_bytes(), n);
+  reducer.Reduce(to, sources.data(), n, bytes / reducer.element_bytes(), n);
+  if (is_tiny) return Status::Ok();
+  meeting_->counts().copied_in_bytes += bytes;
+  meeting_->counts().reduced_bytes += bytes * n;
   return Status::Ok();
 }
 

@@ -157,8 +157,8 @@ class ArenaReductions final : ArenaSteps {
   Status ReduceScatter(const CollectiveSpec& spec, const Pieces& from, const Pieces& to, int64_t deadline_ns);
   Status ReduceAll(const ArenaCall& call, const Reduction& reduction, int root, const Pieces& from, const Pieces& to,
                    int64_t deadline_ns);
-  Status ReduceTiny(const ArenaCall& call, const Reducer& reducer, const Pieces& from, const Pieces& to,
-                    int64_t deadline_ns);
+  Status ReducePlain(const ArenaCall& call, const Reducer& reducer, const uint8_t* from, uint8_t* to, size_t bytes,
+                     int64_t deadline_ns);
   Status ReduceOneShot(const ArenaCall& call, const Reducer& reducer, const Pieces& from, const Pieces& to,
                        int64_t deadline_ns);
   Status ReduceSlices(const ArenaCall& call, const Reducer& reducer, int root, const Pieces& from, const Pieces& to,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 #include "fusewire/base/check.h"
@@ -29,6 +30,16 @@ constexpr int64_t kMessagesNsMin = 500 * kMillisecondNs;
 constexpr size_t kNameBytes = 63;
 // How long ranks wait for each other at the gathering: all of them are on their way when it opens.
 constexpr int64_t kGatherNs = 5 * kSecondNs;
+
+// Longer timeouts may end by a tick of the kernel too early.
+constexpr int64_t kExactNsMax = 1 * kSecondNs;
+
+// Clock::Real()'s time at the kernel's last tick, up to 10 ms ago: a sixth of the real clock's time to read.
+int64_t CoarseNowNs() {
+  timespec tick;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &tick);
+  return tick.tv_sec * kSecondNs + tick.tv_nsec;
+}
 
 ArenaOptions OptionsFor(int ranks) {
   ArenaOptions options;
@@ -56,7 +67,8 @@ bool ArenaLane::GiveTurn(GroupOperation* operation) {
 }
 
 int64_t ArenaLane::DeadlineOf(const GroupOperation& operation) const {
-  return AddNs(Clock::Real()->NowNs(), std::max<int64_t>(TimeoutOf(operation.spec, options_), 0));
+  const int64_t timeout_ns = std::max<int64_t>(TimeoutOf(operation.spec, options_), 0);
+  return AddNs(timeout_ns < kExactNsMax ? Clock::Real()->NowNs() : CoarseNowNs(), timeout_ns);
 }
 
 TurnJob* ArenaLane::Enqueue(TurnJob job) {
@@ -69,7 +81,8 @@ TurnJob* ArenaLane::Enqueue(TurnJob job) {
 bool ArenaLane::Run(GroupOperation* operation) {
   const int64_t deadline_ns = DeadlineOf(*operation);
   reactor::CancelToken* const cancel = operation->cancel;
-  const reactor::CancelHook hook(cancel, [this, number = operation->number] { (void)Cancel(number, GivenUp()); });
+  std::optional<reactor::CancelHook> hook;
+  if (cancel != nullptr) hook.emplace(cancel, [this, number = operation->number] { (void)Cancel(number, GivenUp()); });
   reactor::Completion end;
   TurnJob* job = nullptr;
   {

@@ -83,7 +83,9 @@ reactor::Idling Seats::idling() const {
   const std::vector<int>& hosts = places_.hosts;
   if (hosts.empty()) return reactor::Idling::kLearned;
   const auto here = std::count(hosts.begin(), hosts.end(), hosts[static_cast<size_t>(rank())]);
-  return here > reactor::UsableCpuCount() ? reactor::Idling::kYields : reactor::Idling::kSpins;
+  if (here > reactor::UsableCpuCount()) return reactor::Idling::kYields;
+  // Over a longer path, a spin may be in vain.
+  return places_.one_host() ? reactor::Idling::kSpins : reactor::Idling::kLearned;
 }
 
 std::string Seats::RankText(int rank) const { return "rank " + std::to_string(rank) + " (" + OfRank(rank).name + ")"; }

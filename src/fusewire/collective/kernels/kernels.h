@@ -36,13 +36,15 @@ struct VectorOf {
 template <class T, size_t bytes = kWidth>
 using Vector = typename VectorOf<T, bytes>::Of;
 
-// How an array of T is read and written: as vectors of Wide, kLanes elements at a time; Arithmetic is a lane's type.
-template <class T>
+// How an array of T is read and written: as vectors of Wide, kLanes elements at a time; Arithmetic is a lane's type,
+// and One reads and writes a single element, or is void.
+template <class T, size_t bytes = kWidth>
 struct Plain {
   using Element = T;
   using Arithmetic = T;
-  using Wide = Vector<T>;
-  static constexpr size_t kLanes = kWidth / sizeof(T);
+  using Wide = Vector<T, bytes>;
+  using One = Plain<T, sizeof(T)>;
+  static constexpr size_t kLanes = bytes / sizeof(T);
   static inline Wide Load(const T* from) {
     Wide wide;
     __builtin_memcpy(&wide, from, sizeof(wide));
@@ -52,6 +54,7 @@ struct Plain {
 };
 
 struct Truth : Plain<uint8_t> {
+  using One = void;
   static inline Wide Load(const uint8_t* from) { return ((Wide)(Plain<uint8_t>::Load(from) != 0)) & 1; }
 };
 
@@ -61,6 +64,7 @@ struct Bf16 {
   using Wide = Vector<float>;
   using Bits = Vector<uint32_t>;
   using Halves = Vector<uint16_t, kWidth / 2>;
+  using One = void;
   static constexpr size_t kLanes = kWidth / sizeof(float);
   static inline Wide Load(const uint16_t* from) {
     Halves halves;
@@ -81,6 +85,7 @@ struct Half {
   using Element = uint16_t;
   using Arithmetic = float;
   using Wide = Vector<float>;
+  using One = void;
   static constexpr size_t kLanes = kWidth / sizeof(float);
   static inline Wide Load(const uint16_t* from) {
 #if defined(__AVX512BW__)
@@ -113,12 +118,13 @@ struct Half {
 };
 
 // Signed overflow is undefined: integers are added and multiplied as unsigned ones.
-template <class T>
-using Wrapping = Vector<typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::decay<T>>::type>;
+template <class T, size_t bytes>
+using Wrapping =
+    Vector<typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::decay<T>>::type, bytes>;
 
 template <Op op, class T, class V>
 inline V Combined(V a, V b) {
-  using U = Wrapping<T>;
+  using U = Wrapping<T, sizeof(V)>;
   if constexpr (op == Op::kSum) return (V)((U)a + (U)b);
   if constexpr (op == Op::kProduct) return (V)((U)a * (U)b);
   // The first stays unless the other is less, or is a NaN.
@@ -141,22 +147,40 @@ inline typename Lane::Wide Divided(typename Lane::Wide wide, uint64_t divisor) {
   return wide;
 }
 
-// The last elements are fewer than a vector: they are padded with zeros.
+template <class Lane, Op op>
+inline void ReduceVector(const ReduceCall& call, size_t at) {
+  using Element = typename Lane::Element;
+  using T = typename Lane::Arithmetic;
+  typename Lane::Wide sum = Lane::Load(static_cast<const Element*>(call.sources[0]) + at);
+  for (size_t s = 1; s < call.sources_count; ++s) {
+    sum = Combined<op, T>(sum, Lane::Load(static_cast<const Element*>(call.sources[s]) + at));
+  }
+  Lane::Store(static_cast<Element*>(call.to) + at, Divided<Lane>(sum, call.divisor));
+}
+
+// The last elements are fewer than a vector. If they are few, each is reduced by itself: to load a vector of bytes that
+// have just been stored one by one takes longer. Many are padded with zeros.
+constexpr size_t kFewLanes = 16;
+
 template <class Lane, Op op>
 void ReduceRest(const ReduceCall& call, size_t at) {
   using Element = typename Lane::Element;
   using T = typename Lane::Arithmetic;
-  const size_t bytes = (call.count - at) * sizeof(Element);
-  if (bytes == 0) return;
-  Element padded[Lane::kLanes] = {};
-  __builtin_memcpy(padded, static_cast<const Element*>(call.sources[0]) + at, bytes);
-  typename Lane::Wide sum = Lane::Load(padded);
-  for (size_t s = 1; s < call.sources_count; ++s) {
-    __builtin_memcpy(padded, static_cast<const Element*>(call.sources[s]) + at, bytes);
-    sum = Combined<op, T>(sum, Lane::Load(padded));
+  if constexpr (Lane::kLanes <= kFewLanes && !std::is_void_v<typename Lane::One>) {
+    for (; at < call.count; ++at) ReduceVector<typename Lane::One, op>(call, at);
+  } else {
+    const size_t bytes = (call.count - at) * sizeof(Element);
+    if (bytes == 0) return;
+    Element padded[Lane::kLanes] = {};
+    __builtin_memcpy(padded, static_cast<const Element*>(call.sources[0]) + at, bytes);
+    typename Lane::Wide sum = Lane::Load(padded);
+    for (size_t s = 1; s < call.sources_count; ++s) {
+      __builtin_memcpy(padded, static_cast<const Element*>(call.sources[s]) + at, bytes);
+      sum = Combined<op, T>(sum, Lane::Load(padded));
+    }
+    Lane::Store(padded, Divided<Lane>(sum, call.divisor));
+    __builtin_memcpy(static_cast<Element*>(call.to) + at, padded, bytes);
   }
-  Lane::Store(padded, Divided<Lane>(sum, call.divisor));
-  __builtin_memcpy(static_cast<Element*>(call.to) + at, padded, bytes);
 }
 
 // Four vectors of each source at a time: all are read before the first is written, so `to` may be a source.
@@ -186,13 +210,7 @@ void Reduce(const ReduceCall& call) {
     Lane::Store(to + at + 2 * kLanes, Divided<Lane>(sum2, call.divisor));
     Lane::Store(to + at + 3 * kLanes, Divided<Lane>(sum3, call.divisor));
   }
-  for (; at + kLanes <= call.count; at += kLanes) {
-    Wide sum = Lane::Load(static_cast<const Element*>(call.sources[0]) + at);
-    for (size_t s = 1; s < call.sources_count; ++s) {
-      sum = Combined<op, T>(sum, Lane::Load(static_cast<const Element*>(call.sources[s]) + at));
-    }
-    Lane::Store(to + at, Divided<Lane>(sum, call.divisor));
-  }
+  for (; at + kLanes <= call.count; at += kLanes) ReduceVector<Lane, op>(call, at);
   ReduceRest<Lane, op>(call, at);
 }
 
