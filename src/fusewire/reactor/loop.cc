@@ -18,8 +18,6 @@ constexpr int kLooksPerPoll = 64;
 constexpr int kLooksPerClock = 4;
 // A thread that was parked for so long had nothing to do.
 constexpr int64_t kIdleNs = 50 * kMicrosecondNs;
-// As kLooksPerPoll, where other threads run between two looks.
-constexpr int kLooksPerYield = 2;
 // A caller has nothing to do but wait, so it may look for longer than the reactor's thread: so many times as long.
 constexpr int kCallerSpins = 4;
 // It does so only while processors are idle, which it checks once in this time.
@@ -100,14 +98,15 @@ int64_t Loop::SpinBudgetNs() {
   return spin_ns_max_;
 }
 
-// One look at everything that may have work, the cheapest first.
+// One look at everything that may have work, the cheapest first. As long as all input comes from one handler, and no
+// other threads run between two looks, epoll is asked seldom: but it is, as the others have their turn too.
 bool Loop::Look(bool yields) {
   Poller& poller = home_.poller;
   bool hit = !mailbox_.empty();
   if (AnswerDoorbell()) hit = true;
-  if (!hit) hit = poller.PollHot();
-  // Also when the hot one has something each time: the others have their turn too.
-  const bool ask_all = poller.IsDue(yields ? kLooksPerYield : kLooksPerPoll) || (!hit && !poller.has_hot());
+  const bool one_talks = poller.hot_talks_alone() && !yields;
+  if (!hit && one_talks) hit = poller.PollHot();
+  const bool ask_all = poller.IsDue(kLooksPerPoll) || (!hit && !one_talks);
   if (ask_all && poller.Poll()) hit = true;
   if (ask_all && !hit) SetIdle();
   return hit;

@@ -71,9 +71,14 @@ class Poller {
   Status Watch(int fd, uint32_t events, FdHandler* handler);
   void Rewatch(int fd, uint32_t events, FdHandler* handler);
   void Unwatch(int fd, FdHandler* handler);
-  void SetHot(FdHandler* handler) { hot_ = handler; }
+  void SetHot(FdHandler* handler) {
+    hot_talks_alone_ = hot_ == handler;
+    hot_ = handler;
+  }
   void ForgetHot(FdHandler* handler) {
-    if (hot_ == handler) hot_ = nullptr;
+    if (hot_ != handler) return;
+    hot_ = nullptr;
+    hot_talks_alone_ = false;
   }
   // Any thread.
   uint64_t watched() const { return watches_.Read(); }
@@ -87,7 +92,8 @@ class Poller {
   bool Poll();
   // At home: the hot handler alone. True if it had input.
   bool PollHot() { return hot_ != nullptr && hot_->PollNow(); }
-  bool has_hot() const { return hot_ != nullptr; }
+  // At home: whether the last input and the one before came from the same handler.
+  bool hot_talks_alone() const { return hot_talks_alone_; }
   // At home. Counts a look at anything but epoll; true once in `looks_max`: then epoll should be asked too.
   bool IsDue(int looks_max) { return ++looks_ >= looks_max; }
   void ForgetLooks() { looks_ = 0; }
@@ -104,6 +110,7 @@ class Poller {
   std::vector<Watched> watched_;  // by descriptor
   uint32_t generations_ = 0;
   FdHandler* hot_ = nullptr;
+  bool hot_talks_alone_ = false;
   int looks_ = 0;  // since epoll was asked
   Counter watches_;
 };

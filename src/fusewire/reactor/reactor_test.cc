@@ -311,6 +311,35 @@ TEST(Reactor, ABusyDescriptorDoesNotHoldUpTheOthers) {
   });
 }
 
+// A handler is asked before all others once it has had input twice in a row, and no more when another one has some.
+TEST(Reactor, OnlyAHandlerThatTalksAloneIsAskedByItself) {
+  struct Talker final : FdHandler {
+    void OnEvents(uint32_t) override {}
+    bool PollNow() override {
+      ++asked;
+      return false;
+    }
+    std::atomic<uint64_t> asked{0};
+  };
+  Options options;
+  options.busy_poll = true;
+  std::unique_ptr<Reactor> reactor = StartReactor(options);
+  Talker one, other;
+  auto has_input = [&](Talker* talker) { AskHome(*reactor, [&] { return reactor->SetHot(talker), true; }); };
+  has_input(&one);
+  has_input(&other);
+  has_input(&one);
+  EXPECT_EQ(one.asked + other.asked, 0);
+  has_input(&one);
+  EXPECT_TRUE(Eventually([&] { return one.asked > 0; }));
+  has_input(&other);
+  const uint64_t asked = one.asked;
+  AskHome(*reactor, [] { return true; });
+  EXPECT_EQ(one.asked, asked);
+  EXPECT_EQ(other.asked, 0);
+  AskHome(*reactor, [&] { return reactor->ForgetHot(&other), true; });
+}
+
 // Sends one thing a turn, and asks for the next turn while something is left.
 struct Sender final : Flushable {
   explicit Sender(Reactor* home) : reactor(*home) {}
