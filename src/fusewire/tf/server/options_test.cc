@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "fusewire/base/log.h"
+#include "fusewire/tf/snapshot/folder_test.h"
 
 namespace fusewire::tf {
 namespace {
@@ -191,16 +192,6 @@ TEST(EagerTensors, TakeTheDataPortWhateverTheEnvironmentSays) {
 
 class SecretFile : public testing::Test {
  protected:
-  SecretFile() {
-    char name[] = "/tmp/fusewire-secret-XXXXXX";
-    folder_ = mkdtemp(name);
-    path_ = folder_ + "/secret";
-  }
-  ~SecretFile() override {
-    unlink(path_.c_str());
-    unlink((folder_ + "/link").c_str());
-    rmdir(folder_.c_str());
-  }
   void Write(const std::string& text, mode_t mode = 0400) {
     unlink(path_.c_str());
     std::ofstream(path_, std::ios::binary) << text;
@@ -214,7 +205,8 @@ class SecretFile : public testing::Test {
     EXPECT_FALSE(read.status().next().empty());
     return read.status().ToString();
   }
-  std::string folder_, path_;
+  const TemporaryFolder folder_;
+  const std::string path_ = folder_.path() / "secret";
 };
 
 TEST_F(SecretFile, IsReadWithoutItsLastNewline) {
@@ -224,8 +216,9 @@ TEST_F(SecretFile, IsReadWithoutItsLastNewline) {
   }
   Write("open sesame, open");
   EXPECT_EQ(ReadSecret("", path_).value(), "open sesame, open");
-  ASSERT_EQ(symlink("secret", (folder_ + "/link").c_str()), 0);  // as Kubernetes mounts a Secret
-  EXPECT_EQ(ReadSecret("", folder_ + "/link").value(), "open sesame, open");
+  const std::string link = folder_.path() / "link";
+  ASSERT_EQ(symlink("secret", link.c_str()), 0);  // as Kubernetes mounts a Secret
+  EXPECT_EQ(ReadSecret("", link).value(), "open sesame, open");
 }
 
 TEST_F(SecretFile, TheVariableIsEnough) {

@@ -3,7 +3,6 @@
 #include "fusewire/tf/server/server.h"
 
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "fusewire/tf/peer/marks.h"
 #include "fusewire/tf/server/options.h"
 #include "fusewire/tf/server/session.h"
+#include "fusewire/tf/snapshot/folder_test.h"
 #include "fusewire/tf/snapshot/snapshots.h"
 #include "fusewire/tf/state/devices.h"
 
@@ -113,15 +113,12 @@ TEST(ServerTest, SaysWhyItCannotBe) {
 class ServerSnapshotsTest : public testing::Test {
  protected:
   ServerSnapshotsTest() {
-    folder_ = testing::TempDir() + "serverXXXXXX";
-    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
-    setenv("FUSEWIRE_SNAPSHOTS", folder_.c_str(), 1);
+    setenv("FUSEWIRE_SNAPSHOTS", folder_.path().c_str(), 1);
     setenv("FUSEWIRE_SNAPSHOT_EVERY", "3600", 1);
   }
   ~ServerSnapshotsTest() override {
     unsetenv("FUSEWIRE_SNAPSHOTS");
     unsetenv("FUSEWIRE_SNAPSHOT_EVERY");
-    std::filesystem::remove_all(folder_);
   }
   // TensorFlow's servers live until the process ends, and so does this one.
   static tensorflow::DeviceMgr* DevicesOfAServer(const tensorflow::ServerFactory::Options& options = {}) {
@@ -155,7 +152,7 @@ class ServerSnapshotsTest : public testing::Test {
     return StateOf(*snapshots->devices());
   }
   Owner TheOwner() const {
-    const SnapshotFolder folder(tensorflow::Env::Default(), folder_, "ps:0");
+    const SnapshotFolder folder(tensorflow::Env::Default(), folder_.path(), "ps:0");
     std::vector<FolderFile> files;
     Owner read;
     EXPECT_TRUE(folder.List(&files).ok());
@@ -166,7 +163,7 @@ class ServerSnapshotsTest : public testing::Test {
     return read;
   }
 
-  std::string folder_;
+  const TemporaryFolder folder_;
 };
 
 TEST_F(ServerSnapshotsTest, AParameterServerStartsWithItsSnapshot) {

@@ -1,5 +1,5 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// A folder for the snapshots of a test, which goes with it.
+// A folder for a test, which goes with it.
 #pragma once
 
 #include <cstdlib>
@@ -13,7 +13,7 @@ namespace fusewire::tf {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string path = testing::TempDir() + "snapshotsXXXXXX";
+    std::string path = testing::TempDir() + "fusewireXXXXXX";
     EXPECT_NE(mkdtemp(path.data()), nullptr);
     path_ = path;
   }

@@ -1,8 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/star/serve/star_service.h"
 
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,6 +11,7 @@
 #include "fusewire/tf/heads/calls.h"
 #include "fusewire/tf/peer/recorded_test.h"
 #include "fusewire/tf/peer/world_test.h"
+#include "fusewire/tf/snapshot/folder_test.h"
 #include "fusewire/tf/snapshot/snapshots.h"
 #include "fusewire/tf/star/serve/task_test.h"
 
@@ -438,11 +437,10 @@ TEST_F(StarServiceTest, ASnapshotHasTheRunsWhoseAnswersTheWorkerMayNotHave) {
 std::unique_ptr<Snapshots> RestoredTask() {
   tensorflow::ServerDef def;
   def.set_job_name("ps");
-  std::string folder = testing::TempDir() + "restoredXXXXXX";
-  EXPECT_NE(mkdtemp(folder.data()), nullptr);
+  const TemporaryFolder folder;
   std::unique_ptr<Snapshots> first, second;
   for (std::unique_ptr<Snapshots>* snapshots : {&first, &second}) {
-    TfStatus opened = Snapshots::Open({folder, 0, ""}, def, snapshots);
+    TfStatus opened = Snapshots::Open({folder.path(), 0, ""}, def, snapshots);
     EXPECT_TRUE(opened.ok()) << opened;
     if (snapshots == &second) break;
     Holding holding;
@@ -466,7 +464,6 @@ std::unique_ptr<Snapshots> RestoredTask() {
     EXPECT_TRUE(first->Write().ok());
     first->Stop();
   }
-  std::filesystem::remove_all(folder);
   return second;
 }
 
