@@ -6,13 +6,15 @@
 namespace fusewire {
 namespace {
 
+int64_t NowNsOf(clockid_t clock) {
+  timespec now;
+  clock_gettime(clock, &now);
+  return static_cast<int64_t>(now.tv_sec) * kSecondNs + now.tv_nsec;
+}
+
 class RealClock final : public Clock {
  public:
-  int64_t NowNs() override {
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<int64_t>(now.tv_sec) * kSecondNs + now.tv_nsec;
-  }
+  int64_t NowNs() override { return NowNsOf(CLOCK_MONOTONIC); }
 };
 
 }  // namespace
@@ -21,6 +23,8 @@ Clock* Clock::Real() {
   static RealClock* const clock = new RealClock;  // never destroyed: threads may still ask while the process ends
   return clock;
 }
+
+int64_t CoarseNowNs() { return NowNsOf(CLOCK_MONOTONIC_COARSE); }
 
 int64_t AddNs(int64_t now_ns, int64_t delay_ns) {
   return delay_ns > kForeverNs - now_ns ? kForeverNs : now_ns + delay_ns;

@@ -19,6 +19,13 @@ TEST(Clock, RealTimeNeverGoesBack) {
   }
 }
 
+TEST(Clock, TheLastTickIsOfTheSameClock) {
+  const int64_t before = Clock::Real()->NowNs();
+  const int64_t tick = CoarseNowNs();
+  EXPECT_GT(tick, before - 100 * kMillisecondNs);  // a virtual machine may lose ticks
+  EXPECT_LE(tick, Clock::Real()->NowNs());
+}
+
 TEST(ManualClock, StandsStillUntilTurned) {
   ManualClock clock;
   const int64_t start = clock.NowNs();

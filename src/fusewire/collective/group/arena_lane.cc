@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <ctime>
 #include <utility>
 
 #include "fusewire/base/check.h"
@@ -30,16 +29,8 @@ constexpr int64_t kMessagesNsMin = 500 * kMillisecondNs;
 constexpr size_t kNameBytes = 63;
 // How long ranks wait for each other at the gathering: all of them are on their way when it opens.
 constexpr int64_t kGatherNs = 5 * kSecondNs;
-
 // Longer timeouts may end by a tick of the kernel too early.
 constexpr int64_t kExactNsMax = 1 * kSecondNs;
-
-// Clock::Real()'s time at the kernel's last tick, up to 10 ms ago: a sixth of the real clock's time to read.
-int64_t CoarseNowNs() {
-  timespec tick;
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &tick);
-  return tick.tv_sec * kSecondNs + tick.tv_nsec;
-}
 
 ArenaOptions OptionsFor(int ranks) {
   ArenaOptions options;
