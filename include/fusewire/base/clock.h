@@ -20,7 +20,7 @@ class Clock {
   static Clock* Real();
 };
 
-// The time of Clock::Real() at the kernel's last tick, up to 10 ms ago. It takes a sixth of the time to read.
+// The time of Clock::Real() at the kernel's last tick, up to 10 ms ago. It takes an eighth of the time to read.
 int64_t CoarseNowNs();
 
 // A clock for tests and simulation: it stands still until it is advanced.
