@@ -8,7 +8,7 @@ namespace fusewire::collective {
 namespace {
 
 // Of the parts for other ranks.
-size_t LargestOf(const std::vector<size_t>& bytes, size_t me) {
+size_t LargestOf(const PerRank& bytes, size_t me) {
   size_t largest = 0;
   for (size_t rank = 0; rank < bytes.size(); ++rank) {
     if (rank != me) largest = std::max(largest, bytes[rank]);
@@ -25,7 +25,7 @@ void CopyPieces(const Pieces& from, const Pieces& to) {
 
 // What a rank sends to each rank, and receives from each; and the room for a part in a share.
 struct ArenaMoves::Parts {
-  Parts(const std::vector<size_t>& send_bytes, const std::vector<size_t>& receive_bytes, size_t part_room)
+  Parts(const PerRank& send_bytes, const PerRank& receive_bytes, size_t part_room)
       : send(send_bytes),
         receive(receive_bytes),
         send_at(StartsOf(send_bytes)),
@@ -33,8 +33,8 @@ struct ArenaMoves::Parts {
         room(part_room) {
     FUSEWIRE_DCHECK(room > 0);
   }
-  const std::vector<size_t>&send, &receive;
-  const std::vector<size_t> send_at, receive_at;
+  const PerRank &send, &receive;
+  const PerRank send_at, receive_at;
   const size_t room;
 };
 
@@ -50,10 +50,10 @@ Status ArenaMoves::Run(const CollectiveSpec& spec, const Arrays& arrays, int64_t
     if (is_root && !in_place) CopyPieces(input, output);
     return Status::Ok();
   }
-  const std::vector<size_t> bytes = BytesOf(spec.counts, element);
+  const PerRank bytes(spec.counts, element);
   if (spec.kind == CollectiveKind::kAllToAll) {
     const ArenaCall call = ArenaCall::Of(spec.kind, moves, kNoRoot, 0);
-    return AllToAll(call, bytes, BytesOf(spec.receives, element), input, output, deadline_ns);
+    return AllToAll(call, bytes, PerRank(spec.receives, element), input, output, deadline_ns);
   }
   const int root = spec.kind == CollectiveKind::kAllGather ? kNoRoot : spec.root;
   const ArenaCall call = ArenaCall::Of(spec.kind, moves, root, PartsOf(bytes));
@@ -87,19 +87,19 @@ Status ArenaMoves::Broadcast(const ArenaCall& call, int root, const Pieces& arra
   return RunTwoSteps(call, chunks, deadline_ns, in, out);
 }
 
-Status ArenaMoves::GatherTo(const ArenaCall& call, const std::vector<size_t>& bytes, int root, const Pieces& from,
-                            const Pieces& to, int64_t deadline_ns) {
+Status ArenaMoves::GatherTo(const ArenaCall& call, const PerRank& bytes, int root, const Pieces& from, const Pieces& to,
+                            int64_t deadline_ns) {
   const auto n = static_cast<size_t>(ranks_);
   const auto me = static_cast<size_t>(rank_);
   const bool wants = root == kNoRoot || root == rank_;
-  const std::vector<size_t> starts = StartsOf(bytes);
+  const PerRank starts = StartsOf(bytes);
   PieceCursor read(from), read_own(from), write(to);
   const size_t chunk_bytes = memory().share_bytes();
   const bool stream = to.bytes() >= kStreamBytesMin;
-  const size_t largest = *std::max_element(bytes.begin(), bytes.end());
+  const size_t largest = bytes.largest();
   const LoanTurn turn(loans_);
   if (root == kNoRoot) {
-    const Way way = FUSEWIRE_TRY(loans_->Begin(call, CollectiveKind::kAllGather, SumOf(bytes), largest, deadline_ns));
+    const Way way = FUSEWIRE_TRY(loans_->Begin(call, CollectiveKind::kAllGather, bytes.sum(), largest, deadline_ns));
     if (way == Way::kLoans) {
       LoanPlaces places;
       const uint8_t *const own = StartOf(from), *const all = StartOf(to);
@@ -108,7 +108,7 @@ Status ArenaMoves::GatherTo(const ArenaCall& call, const std::vector<size_t>& by
       FUSEWIRE_TRY(loans_->MeetFirst(call, deadline_ns));
       if (loans_->AllLend(meeting_->stage(), &places)) {
         CopyAcross(&read_own, 0, &write, starts[me], bytes[me], stream);
-        return ReadParts(call, places, std::vector<size_t>(n, 0), bytes, to, deadline_ns);
+        return ReadParts(call, places, PerRank(n), bytes, to, deadline_ns);
       }
     }
   }
@@ -133,12 +133,12 @@ Status ArenaMoves::GatherTo(const ArenaCall& call, const std::vector<size_t>& by
 
 // Reads the part of each other rank, bytes[r] of them at offsets[r] of its array, to where it belongs. At the last
 // meeting nobody reads any more.
-Status ArenaMoves::ReadParts(const ArenaCall& call, const LoanPlaces& places, const std::vector<size_t>& offsets,
-                             const std::vector<size_t>& bytes, const Pieces& to, int64_t deadline_ns) {
+Status ArenaMoves::ReadParts(const ArenaCall& call, const LoanPlaces& places, const PerRank& offsets,
+                             const PerRank& bytes, const Pieces& to, int64_t deadline_ns) {
   const size_t n = bytes.size();
   const auto me = static_cast<size_t>(rank_);
-  const std::vector<size_t> starts = StartsOf(bytes);
-  FUSEWIRE_CHECK(starts.back() + bytes.back() == to.bytes());
+  const PerRank starts = StartsOf(bytes);
+  FUSEWIRE_CHECK(bytes.sum() == to.bytes());
   for (size_t i = 1; i < n; ++i) {
     const size_t rank = (me + i) % n;  // ranks do not all start with the same one
     FUSEWIRE_TRY(loans_->Read(call, static_cast<int>(rank), places.from[rank] + offsets[rank],
@@ -147,19 +147,18 @@ Status ArenaMoves::ReadParts(const ArenaCall& call, const LoanPlaces& places, co
   return loans_->MeetFirst(call, deadline_ns);
 }
 
-Status ArenaMoves::Scatter(const ArenaCall& call, const std::vector<size_t>& bytes, int root, const Pieces& from,
-                           const Pieces& to, int64_t deadline_ns) {
+Status ArenaMoves::Scatter(const ArenaCall& call, const PerRank& bytes, int root, const Pieces& from, const Pieces& to,
+                           int64_t deadline_ns) {
   const auto n = static_cast<size_t>(ranks_);
-  std::vector<size_t> send(n, 0), receive(n, 0);
-  if (rank_ == root) send = bytes;
+  PerRank send(n), receive(n);
+  if (rank_ == root) std::copy(bytes.begin(), bytes.end(), send.begin());
   receive[static_cast<size_t>(root)] = bytes[static_cast<size_t>(rank_)];
   const Parts parts(send, receive, LinesDown(memory().share_bytes() / n));
-  return Exchange(call, parts, *std::max_element(bytes.begin(), bytes.end()), from, to, deadline_ns);
+  return Exchange(call, parts, bytes.largest(), from, to, deadline_ns);
 }
 
-Status ArenaMoves::AllToAll(const ArenaCall& call, const std::vector<size_t>& send_bytes,
-                            const std::vector<size_t>& receive_bytes, const Pieces& from, const Pieces& to,
-                            int64_t deadline_ns) {
+Status ArenaMoves::AllToAll(const ArenaCall& call, const PerRank& send_bytes, const PerRank& receive_bytes,
+                            const Pieces& from, const Pieces& to, int64_t deadline_ns) {
   const auto n = static_cast<size_t>(ranks_);
   const auto me = static_cast<size_t>(rank_);
   const uint64_t stage = meeting_->next_stage();
@@ -216,9 +215,9 @@ Result<size_t> ArenaMoves::CompareTables(const ArenaCall& call) const {
 }
 
 // Where this rank's part begins in each other rank's array.
-std::vector<size_t> ArenaMoves::OffsetsAt(uint64_t stage) const {
+PerRank ArenaMoves::OffsetsAt(uint64_t stage) const {
   const auto n = static_cast<size_t>(ranks_);
-  std::vector<size_t> offsets(n, 0);
+  PerRank offsets(n);
   for (size_t rank = 0; rank < n; ++rank) {
     const ArenaTable& table = memory().TableOf(static_cast<int>(rank), stage);
     for (size_t before = 0; before < static_cast<size_t>(rank_); ++before)

@@ -238,16 +238,16 @@ Status ArenaReductions::ReduceScatter(const CollectiveSpec& spec, const Pieces& 
   const size_t element = reducer.element_bytes();
   const auto n = static_cast<size_t>(ranks_);
   const auto me = static_cast<size_t>(rank_);
-  const std::vector<size_t> bytes = BytesOf(counts, element), starts = StartsOf(bytes);
+  const PerRank bytes(counts, element), starts = StartsOf(bytes);
   const size_t part_bytes = LinesDown(memory().share_bytes() / n);
-  const size_t largest = *std::max_element(counts.begin(), counts.end()) * element;
+  const size_t largest = bytes.largest();
   const size_t chunks = ChunksOf(largest, part_bytes);
   const bool user = spec.reduction.op == Op::kUser;
   const ArenaCall call = ArenaCall::Of(CollectiveKind::kReduceScatter, spec.reduction, kNoRoot, PartsOf(bytes));
   const LoanTurn turn(loans_);
   if (!user) {
     const Way way =
-        FUSEWIRE_TRY(loans_->Begin(call, CollectiveKind::kReduceScatter, SumOf(bytes), largest, deadline_ns));
+        FUSEWIRE_TRY(loans_->Begin(call, CollectiveKind::kReduceScatter, bytes.sum(), largest, deadline_ns));
     if (way == Way::kLoans) {
       LoanPlaces places;
       // Others read all but this rank's own part.

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "fusewire/base/bytes.h"
@@ -28,26 +30,45 @@ inline size_t LinesDown(size_t bytes) { return bytes / kCacheLineBytes * kCacheL
 inline size_t LinesUp(size_t bytes) { return (bytes + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes; }
 inline size_t ChunksOf(size_t bytes, size_t chunk_bytes) { return (bytes + chunk_bytes - 1) / chunk_bytes; }
 
-// Stands for a list that all ranks know when they compare calls: its sum, and FNV-1a over its numbers.
-inline uint64_t PartsOf(const std::vector<size_t>& bytes) {
+// A number for each rank, without an allocation.
+class PerRank {
+ public:
+  // Zeros.
+  explicit PerRank(size_t ranks) : ranks_(ranks) {
+    FUSEWIRE_CHECK(ranks > 0 && ranks <= kArenaRanksMax);
+    std::fill(begin(), end(), 0);
+  }
+  PerRank(const std::vector<size_t>& counts, size_t element) : PerRank(counts.size()) {
+    for (size_t rank = 0; rank < ranks_; ++rank) of_[rank] = counts[rank] * element;
+  }
+  size_t size() const { return ranks_; }
+  size_t& operator[](size_t rank) { return of_[rank]; }
+  size_t operator[](size_t rank) const { return of_[rank]; }
+  size_t* begin() { return of_.data(); }
+  size_t* end() { return of_.data() + ranks_; }
+  const size_t* begin() const { return of_.data(); }
+  const size_t* end() const { return of_.data() + ranks_; }
+  size_t sum() const { return std::accumulate(begin(), end(), size_t{0}); }
+  size_t largest() const { return *std::max_element(begin(), end()); }
+
+ private:
+  const size_t ranks_;
+  std::array<size_t, kArenaRanksMax> of_;  // those of `ranks_` are set
+};
+
+// Stands for numbers that all ranks know when they compare calls: their sum, and FNV-1a over them.
+inline uint64_t PartsOf(const PerRank& bytes) {
   uint64_t digest = 0xcbf29ce484222325ULL;
   for (const size_t one : bytes) digest = (digest ^ one) * 0x100000001b3ULL;
   digest ^= digest >> 32;
-  return digest << kPartsBytesBits | (SumOf(bytes) & kPartsBytesMask);
+  return digest << kPartsBytesBits | (bytes.sum() & kPartsBytesMask);
 }
 
 // Of parts that lie one after the other, in the order of ranks.
-inline std::vector<size_t> StartsOf(const std::vector<size_t>& bytes) {
-  std::vector<size_t> starts(bytes.size(), 0);
+inline PerRank StartsOf(const PerRank& bytes) {
+  PerRank starts(bytes.size());
   for (size_t rank = 1; rank < bytes.size(); ++rank) starts[rank] = starts[rank - 1] + bytes[rank - 1];
   return starts;
-}
-
-inline std::vector<size_t> BytesOf(const std::vector<size_t>& counts, size_t element) {
-  std::vector<size_t> bytes;
-  bytes.reserve(counts.size());
-  for (const size_t count : counts) bytes.push_back(count * element);
-  return bytes;
 }
 
 // The bytes of a block that chunk `chunk` carries.
@@ -129,16 +150,16 @@ class ArenaMoves final : ArenaSteps {
   struct Parts;
 
   Status Broadcast(const ArenaCall& call, int root, const Pieces& array, int64_t deadline_ns);
-  Status Scatter(const ArenaCall& call, const std::vector<size_t>& bytes, int root, const Pieces& from,
-                 const Pieces& to, int64_t deadline_ns);
-  Status AllToAll(const ArenaCall& call, const std::vector<size_t>& send_bytes,
-                  const std::vector<size_t>& receive_bytes, const Pieces& from, const Pieces& to, int64_t deadline_ns);
-  Status GatherTo(const ArenaCall& call, const std::vector<size_t>& bytes, int root, const Pieces& from,
+  Status Scatter(const ArenaCall& call, const PerRank& bytes, int root, const Pieces& from, const Pieces& to,
+                 int64_t deadline_ns);
+  Status AllToAll(const ArenaCall& call, const PerRank& send_bytes, const PerRank& receive_bytes, const Pieces& from,
                   const Pieces& to, int64_t deadline_ns);
-  Status ReadParts(const ArenaCall& call, const LoanPlaces& places, const std::vector<size_t>& offsets,
-                   const std::vector<size_t>& bytes, const Pieces& to, int64_t deadline_ns);
+  Status GatherTo(const ArenaCall& call, const PerRank& bytes, int root, const Pieces& from, const Pieces& to,
+                  int64_t deadline_ns);
+  Status ReadParts(const ArenaCall& call, const LoanPlaces& places, const PerRank& offsets, const PerRank& bytes,
+                   const Pieces& to, int64_t deadline_ns);
   Result<size_t> CompareTables(const ArenaCall& call) const;
-  std::vector<size_t> OffsetsAt(uint64_t stage) const;
+  PerRank OffsetsAt(uint64_t stage) const;
   void CopyPartsIn(const Parts& parts, size_t chunk, uint64_t stage, PieceCursor* read);
   void CopyPartsOut(const Parts& parts, size_t chunk, uint64_t stage, PieceCursor* write, bool stream);
   Status Exchange(const ArenaCall& call, const Parts& parts, size_t largest, const Pieces& from, const Pieces& to,

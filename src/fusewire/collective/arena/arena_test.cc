@@ -278,7 +278,7 @@ TEST(Arena, TheDeadlineNamesTheMissingRank) {
 
 TEST(Arena, WrongArraysAreRefusedBeforeTheMeeting) {
   Crew::RunThreads(1, {}, [](Arena& arena) {
-    std::vector<float> four(4), five(5);
+    std::vector<float> four(4), other(4), five(5);
     EXPECT_EQ(AllReduce(arena, {}, Whole(four), Whole(five)).code(), Code::kInvalid);
     Reduction bits;
     bits.op = Op::kXor;
@@ -289,6 +289,8 @@ TEST(Arena, WrongArraysAreRefusedBeforeTheMeeting) {
     EXPECT_EQ(Call(CollectiveKind::kReduce, unknown, {4}, Whole(four), Whole(four)).On(arena).code(), Code::kInvalid);
     EXPECT_EQ(Call(CollectiveKind::kBroadcast, {}, {4}, {}, Whole(four), 1).On(arena).code(), Code::kInvalid);
     EXPECT_EQ(AllReduce(arena, {}, Pieces(four.data(), 7), Pieces(four.data(), 7)).code(), Code::kInvalid);
+    EXPECT_EQ(AllToAll(arena, {16}, {}, Whole(four), {}).code(), Code::kInvalid);
+    EXPECT_EQ(AllToAll(arena, {16}, {8, 8}, Whole(four), Whole(other)).code(), Code::kInvalid);
   });
 }
 

@@ -127,6 +127,12 @@ Status CheckSpec(const CollectiveSpec& spec, int ranks, int rank, Arrays* arrays
                            " numbers, not " + std::to_string(needed) + ", for " + std::to_string(ranks) + " ranks")
         .Next("see the table at Request in schedule.h");
   }
+  const size_t received = spec.kind == CollectiveKind::kAllToAll ? needed : 0;
+  if (spec.receives.size() != received) {
+    return Status::Invalid(KindName(spec.kind) + ": `receives` has " + std::to_string(spec.receives.size()) +
+                           " numbers, not " + std::to_string(received) + ", for " + std::to_string(ranks) + " ranks")
+        .Next("see the table at Request in schedule.h");
+  }
   const auto element = static_cast<int64_t>(SizeOf(spec.reduction.type));
   const Sizes sizes = SizesOf(spec, rank);
   arrays->input = spec.from;
