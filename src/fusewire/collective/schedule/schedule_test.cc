@@ -323,6 +323,9 @@ TEST(Schedule, LoadsMatchTheTableInTheDocumentation) {
   EXPECT_EQ(totals.messages, 24U);
   Play({CollectiveKind::kBroadcast, Algorithm::kBinomial, 8, 3, {800}, false, 8}, Sum, 1, &totals);
   EXPECT_EQ(totals.messages, 7U);
+  Play({CollectiveKind::kAllGather, Algorithm::kBruck, 8, 0, std::vector<size_t>(8, 100), false, 8}, Sum, 1, &totals);
+  EXPECT_EQ(totals.messages, 24U);
+  EXPECT_EQ(totals.moved, 7U * 800);
 }
 
 // Exactly the last reduction of each element is marked: an average is divided once.
