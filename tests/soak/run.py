@@ -287,11 +287,13 @@ def main() -> int:
     parser.add_argument("--servers", type=int, help="default: 2; 3 if they adopt")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--replay", type=int, default=0, help="run only the fault with this number")
-    parser.add_argument("--out", type=pathlib.Path, help="folder for the report and the logs; default: a new folder")
+    parser.add_argument("--out", type=pathlib.Path, help="empty folder for the report and the logs; default: a new one")
     options = parser.parse_args()
     unknown = [name for name in options.faults if name not in faults.ALL]
     if unknown:
         parser.error(f"--faults: there is no fault {', '.join(unknown)}; the faults are {', '.join(faults.ALL)}")
+    if options.out and options.out.exists() and any(options.out.iterdir()):
+        parser.error(f"--out: {options.out} is not empty; a run judges what it finds there, so name a new folder")
     if options.seed is None:
         options.seed = random.SystemRandom().randrange(1 << 20)
         sys.argv += ["--seed", str(options.seed)]
