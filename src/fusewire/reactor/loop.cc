@@ -98,8 +98,8 @@ int64_t Loop::SpinBudgetNs() {
   return spin_ns_max_;
 }
 
-// One look at everything that may have work, the cheapest first. As long as all input comes from one handler, and no
-// other threads run between two looks, epoll is asked seldom: but it is, as the others have their turn too.
+// One look at everything that may have work, the cheapest first. While all input comes from one handler and no other
+// thread runs between two looks, epoll is asked only once in kLooksPerPoll looks, so that the others get their turn.
 bool Loop::Look(bool yields) {
   Poller& poller = home_.poller;
   bool hit = !mailbox_.empty();

@@ -84,7 +84,7 @@ reactor::Idling Seats::idling() const {
   if (hosts.empty()) return reactor::Idling::kLearned;
   const auto here = std::count(hosts.begin(), hosts.end(), hosts[static_cast<size_t>(rank())]);
   if (here > reactor::UsableCpuCount()) return reactor::Idling::kYields;
-  // Over a longer path, a spin may be in vain.
+  // An answer from another host may take longer than a spin.
   return places_.one_host() ? reactor::Idling::kSpins : reactor::Idling::kLearned;
 }
 

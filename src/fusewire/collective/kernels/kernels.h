@@ -158,8 +158,8 @@ inline void ReduceVector(const ReduceCall& call, size_t at) {
   Lane::Store(static_cast<Element*>(call.to) + at, Divided<Lane>(sum, call.divisor));
 }
 
-// The last elements are fewer than a vector. If they are few, each is reduced by itself: to load a vector of bytes that
-// have just been stored one by one takes longer. Many are padded with zeros.
+// The elements that are left do not fill a vector. A few are reduced one at a time: loading a vector stalls until the
+// stores that have just filled it piece by piece reach the cache. More are padded with zeros.
 constexpr size_t kFewLanes = 16;
 
 template <class Lane, Op op>
