@@ -158,5 +158,20 @@ void AppendBinomialDown(Builder* builder);
 // Each rank's own block is already at its place in the output.
 void AppendAllGatherDirect(Builder* builder, const Blocks& blocks);
 void AppendAllGatherRing(Builder* builder, const Blocks& blocks);
+// Among 2^k ranks that are numbered from 0, of which this one is `number`: each round, it exchanges all blocks that it
+// has with the rank whose number differs in one bit. Block i is that of number i.
+template <class RankOf>
+void AppendAllGatherDoubling(Builder* builder, const Blocks& blocks, size_t ranks, size_t number, RankOf rank_of) {
+  for (size_t have = 1; have < ranks; have *= 2) {
+    const size_t stage = builder->Next();
+    const size_t other = number ^ have, peer = rank_of(other);
+    auto run_of = [&](size_t owner) {
+      const size_t first = owner / have * have;
+      return Output(blocks.at(first), blocks.CountOf(first, first + have));
+    };
+    builder->Send(stage, peer, run_of(number));
+    builder->Receive(stage, peer, run_of(other));
+  }
+}
 
 }  // namespace fusewire::collective

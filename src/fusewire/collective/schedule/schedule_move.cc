@@ -15,20 +15,11 @@ void ForRuns(const Blocks& blocks, size_t n, size_t first, size_t many, Visit vi
   if (many > until_end) visit(Output(0, blocks.CountOf(0, many - until_end)));
 }
 
-// As Bruck, for a power of two: the blocks that a rank has are one run, so that each round is one message.
-void ExchangeDoubling(Builder* b, const Blocks& blocks) {
-  for (size_t have = 1; have < b->n(); have *= 2) {
-    const size_t stage = b->Next();
-    const size_t peer = b->me() ^ have;
-    const size_t mine = b->me() / have * have, theirs = peer / have * have;
-    b->Send(stage, peer, Output(blocks.at(mine), blocks.CountOf(mine, mine + have)));
-    b->Receive(stage, peer, Output(blocks.at(theirs), blocks.CountOf(theirs, theirs + have)));
-  }
-}
-
 // After round k each rank has the blocks of 2^k ranks, beginning with its own.
 void Bruck(Builder* b, const Blocks& blocks) {
-  if (std::has_single_bit(b->n())) return ExchangeDoubling(b, blocks);
+  // Among a power of two ranks, doubling sends one message a round: the blocks that a rank has are one run.
+  if (std::has_single_bit(b->n()))
+    return AppendAllGatherDoubling(b, blocks, b->n(), b->me(), [](size_t rank) { return rank; });
   for (size_t have = 1; have < b->n(); have *= 2) {
     const size_t many = std::min(have, b->n() - have);
     const size_t stage = b->Next();

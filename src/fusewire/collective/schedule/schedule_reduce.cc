@@ -114,19 +114,9 @@ void Rabenseifner(Builder* b) {
     (upper ? from : to) = middle;
   }
   FUSEWIRE_DCHECK(!fold.takes_part || to - from == 1);
-  // Doubling, in the reverse order.
-  for (size_t distance = 1; fold.takes_part && distance < fold.pow2; distance *= 2) {
-    const size_t peer = fold.RankOf(fold.number ^ distance);
-    const bool upper = (fold.number & distance) != 0;
-    const size_t stage = b->Next();
-    b->Send(stage, peer, span(from, to));
-    if (upper) {
-      b->Receive(stage, peer, span(from - distance, from));
-      from -= distance;
-    } else {
-      b->Receive(stage, peer, span(to, to + distance));
-      to += distance;
-    }
+  if (fold.takes_part) {
+    FUSEWIRE_DCHECK(from == fold.number);
+    AppendAllGatherDoubling(b, blocks, fold.pow2, fold.number, [&](size_t number) { return fold.RankOf(number); });
   }
   FoldOut(b, fold);
 }
