@@ -122,17 +122,14 @@ Status CheckSpec(const CollectiveSpec& spec, int ranks, int rank, Arrays* arrays
                            std::to_string(ranks))
         .Next("give a rank from 0 to " + std::to_string(ranks - 1));
   }
-  if (spec.counts.size() != needed) {
-    return Status::Invalid(KindName(spec.kind) + ": `counts` has " + std::to_string(spec.counts.size()) +
-                           " numbers, not " + std::to_string(needed) + ", for " + std::to_string(ranks) + " ranks")
+  auto check_length = [&](const char* field, size_t length, size_t wanted) -> Status {
+    if (length == wanted) return Status::Ok();
+    return Status::Invalid(KindName(spec.kind) + ": `" + field + "` has " + std::to_string(length) + " numbers, not " +
+                           std::to_string(wanted) + ", for " + std::to_string(ranks) + " ranks")
         .Next("see the table at Request in schedule.h");
-  }
-  const size_t received = spec.kind == CollectiveKind::kAllToAll ? needed : 0;
-  if (spec.receives.size() != received) {
-    return Status::Invalid(KindName(spec.kind) + ": `receives` has " + std::to_string(spec.receives.size()) +
-                           " numbers, not " + std::to_string(received) + ", for " + std::to_string(ranks) + " ranks")
-        .Next("see the table at Request in schedule.h");
-  }
+  };
+  FUSEWIRE_TRY(check_length("counts", spec.counts.size(), needed));
+  FUSEWIRE_TRY(check_length("receives", spec.receives.size(), spec.kind == CollectiveKind::kAllToAll ? needed : 0));
   const auto element = static_cast<int64_t>(SizeOf(spec.reduction.type));
   const Sizes sizes = SizesOf(spec, rank);
   arrays->input = spec.from;
