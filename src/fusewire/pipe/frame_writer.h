@@ -40,6 +40,7 @@ class OutQueue {
   void Fail(const Status& why);
 
   size_t bytes() const { return bytes_; }
+  size_t parts() const { return parts_.size(); }
   bool empty() const { return bytes_ == 0; }
   // Gives back memory that an idle queue does not need.
   void Trim();

@@ -270,7 +270,7 @@ TEST(Pipe, CreditForMessagesWithoutAnswersComesByItself) {
     pair.Send(pair.client.get(), MakeMessage(FrameKind::kCall, i, "", body));
     ASSERT_TRUE(pair.RunUntil([&] { return pair.server_receiver.messages == i; }));
   }
-  EXPECT_GE(pair.client->stats().frames_in.Read(), before + 38);
+  EXPECT_GE(pair.client->stats().frames_in.Read(), before + 36);  // the first few wait
   EXPECT_EQ(pair.client->stats().credit_stalls.Read(), 0u);
 }
 

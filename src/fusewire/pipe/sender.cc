@@ -13,6 +13,8 @@ namespace {
 // The half of what is under way where most is: so a connection that TakesMore() always has something to do.
 constexpr size_t kWriteBytesMax = 512 * 1024;
 constexpr size_t kPartsPerWrite = 64;
+// A short message has no more. To clear an array of kPartsPerWrite takes longer than to offer them.
+constexpr size_t kFewParts = 4;
 // Beyond this, express messages wait in their queue, where they are counted, instead of side by side in our blocks.
 constexpr size_t kExpressBytesMax = 1 << 20;
 
@@ -246,8 +248,13 @@ void Sender::Trim() {
 // ---- the connection ----
 
 bool ConnectionWriter::Write(int64_t now_ns) {
-  ConstBytes parts[kPartsPerWrite];
-  const size_t count = queue_.Offer(parts, kPartsPerWrite, kWriteBytesMax);
+  return queue_.parts() <= kFewParts ? WriteParts<kFewParts>(now_ns) : WriteParts<kPartsPerWrite>(now_ns);
+}
+
+template <size_t kParts>
+bool ConnectionWriter::WriteParts(int64_t now_ns) {
+  ConstBytes parts[kParts];
+  const size_t count = queue_.Offer(parts, kParts, kWriteBytesMax);
   if (count == 0) return false;
   ++writes_;
   wrote_ns_ = now_ns;

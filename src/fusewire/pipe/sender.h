@@ -88,6 +88,9 @@ class ConnectionWriter {
   void Fail(const Status& why);
 
  private:
+  template <size_t kParts>
+  bool WriteParts(int64_t now_ns);
+
   transport::Connection& connection_;
   OutQueue queue_;
   size_t writes_ = 0;  // unanswered

@@ -12,6 +12,8 @@ namespace {
 
 // Room of this size is granted without being asked for.
 constexpr uint64_t kGrantBytes = 64 * 1024;
+// A peer that sends so many messages while we send nothing is not waiting for an answer that would bring it credit.
+constexpr uint64_t kStreamMessages = 4;
 // A pipe's window grows to this share of the free half of the budget.
 constexpr uint64_t kGrowthShare = 64;
 // The small waiting messages that an honest peer may send ahead of one that is larger than the whole budget.
@@ -151,9 +153,8 @@ uint64_t ReceiveWindow::TakeGrant(int64_t now_ns, int64_t idle_ns, bool goes_alo
   // Seldom enough to be cheap; early enough that a steady sender never stops, and that small messages go on beside a
   // large one that fills the window, or waits for the budget.
   const uint64_t all = standing_ + reserved_bytes();
-  // A peer that goes on without an answer gets credit at once.
-  const bool may_wait = !goes_along && unanswered_ < 2 && need == 0;
-  bool is_worth_a_frame = room() >= (may_wait ? all / 4 : std::min(all / 4, kGrantBytes));
+  const bool may_wait = !goes_along && unanswered_ < kStreamMessages && need == 0;
+  bool is_worth_a_frame = room() >= (may_wait ? all / 2 : std::min(all / 4, kGrantBytes));
   uint64_t grant = is_worth_a_frame ? room() : waiting_ ? 0 : need;
   granted_ += grant;
   DcheckSums();

@@ -83,7 +83,7 @@ class ReceiveWindow {
   // The credit to grant now with a kCredit frame; 0: none. Call after Consume, OnWant and OnReturn, and while waiting()
   // is true also when there is room, and every Pace::kPeriodNs.
   // `idle_ns`: when the pipe's loop last ran out of work. `goes_along`: there is other output now. A frame without it
-  // wakes the peer for itself, so the credit of a single message waits for its answer, if there is enough left.
+  // wakes the peer for itself, so the credit of a few messages waits for output, while the peer has half its window.
   uint64_t TakeGrant(int64_t now_ns = 0, int64_t idle_ns = 0, bool goes_along = true);
   // The peer wants more than the budget has at present.
   bool waiting() const { return waiting_; }

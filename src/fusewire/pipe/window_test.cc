@@ -93,32 +93,37 @@ class ReceiveWindowTest : public testing::Test {
   Budget budget_{10000};
 };
 
-TEST_F(ReceiveWindowTest, CreditOfASingleMessageWaitsForItsAnswerUntilAQuarterIsConsumedOrThePeerWantsIt) {
+TEST_F(ReceiveWindowTest, CreditOfAFewMessagesWaitsForOutputUntilHalfIsConsumedOrThePeerWantsIt) {
   constexpr uint64_t kLarge = 1 << 20;
   Budget budget(4 * kLarge);
   ReceiveWindow window(kLarge, &budget);
-  ASSERT_TRUE(window.OnReceived(900'000).ok());
-  window.Consume(200'000);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(window.OnReceived(300'000).ok());
+  window.Consume(500'000);
   EXPECT_EQ(window.TakeGrant(0, 0, false), 0u);
   window.Consume(100'000);
-  EXPECT_EQ(window.TakeGrant(0, 0, false), 300'000u);
+  EXPECT_EQ(window.TakeGrant(0, 0, false), 600'000u);
   window.Consume(200'000);
   EXPECT_EQ(window.TakeGrant(0, 0, false), 0u);
   EXPECT_EQ(window.TakeGrant(0, 0, true), 200'000u);
   window.Consume(100'000);
-  window.OnWant(kLarge + 500'001, kMessageMax);
+  window.OnWant(kLarge + 800'001, kMessageMax);
   EXPECT_EQ(window.TakeGrant(0, 0, false), 100'000u);
 }
 
-TEST_F(ReceiveWindowTest, CreditOfMoreMessagesDoesNotWait) {
+TEST_F(ReceiveWindowTest, CreditOfManyMessagesDoesNotWaitForOutput) {
   constexpr uint64_t kLarge = 1 << 20;
   Budget budget(4 * kLarge);
   ReceiveWindow window(kLarge, &budget);
-  for (int i = 0; i < 2; ++i) {
-    ASSERT_TRUE(window.OnReceived(100'000).ok());
-    window.Consume(100'000);
-    EXPECT_EQ(window.TakeGrant(0, 0, false), i == 0 ? 0u : 200'000u);
-  }
+  auto grant_after_message = [&](bool goes_along) {
+    EXPECT_TRUE(window.OnReceived(50'000).ok());
+    window.Consume(50'000);
+    return window.TakeGrant(0, 0, goes_along);
+  };
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(grant_after_message(false), 0u);
+  EXPECT_EQ(grant_after_message(false), 200'000u);
+  EXPECT_EQ(grant_after_message(true), 0u);  // there is output: the count begins again
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(grant_after_message(false), 0u);
+  EXPECT_EQ(grant_after_message(false), 250'000u);
 }
 
 TEST_F(ReceiveWindowTest, GrantsAgainWhatHasBeenConsumedInGoodPieces) {

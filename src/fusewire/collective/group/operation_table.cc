@@ -123,10 +123,10 @@ std::vector<OperationTable::Operation> OperationTable::TakeEnded() {
   return ended;
 }
 
-std::deque<OperationTable::Operation> OperationTable::TakeBehind(uint64_t tag) {
+std::vector<OperationTable::Operation> OperationTable::TakeBehind(uint64_t tag) {
   const auto found = behind_.find(tag);
   if (found == behind_.end()) return {};
-  std::deque<Operation> waiting = std::move(found->second);
+  std::vector<Operation> waiting = std::move(found->second);
   behind_.erase(found);
   for (Operation& operation : waiting) Change(operation.get(), State::kBehind, State::kIdle);
   return waiting;

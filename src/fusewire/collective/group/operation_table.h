@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <unordered_map>
@@ -53,7 +52,7 @@ class OperationTable {
   bool has_ended() const { return !ended_.empty(); }
 
   std::vector<Operation> TakeEnded();
-  std::deque<Operation> TakeBehind(uint64_t tag);
+  std::vector<Operation> TakeBehind(uint64_t tag);
 
   void ArmDeadline(GroupOperation* operation, int64_t delay_ns);
 
@@ -63,8 +62,8 @@ class OperationTable {
 
   reactor::Reactor& home_;
   const std::function<void(GroupOperation*)> on_deadline_;
-  std::unordered_map<uint64_t, Operation> running_;             // by tag
-  std::unordered_map<uint64_t, std::deque<Operation>> behind_;  // by tag; none is empty
+  std::unordered_map<uint64_t, Operation> running_;              // by tag
+  std::unordered_map<uint64_t, std::vector<Operation>> behind_;  // by tag; none is empty
   std::vector<Operation> ended_;
 };
 
