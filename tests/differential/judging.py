@@ -23,7 +23,7 @@ from seeds import seeds_of
 from shrinking import shrink
 
 HERE = pathlib.Path(__file__).parent
-LIMIT_S = 150  # for one program over all protocols, and for a process that starts
+LIMIT_S = 150  # for a program over a protocol, and for a process that starts
 REACTORS = (1, 2, 4)
 ENDS = {"ok": "same", "error": "same, to an error", "cut": "ended", "lost": "same, until a step was lost"}
 BATCH = 20  # seeds that one process runs, with as many reactors
@@ -79,6 +79,7 @@ class Child:
                     line, self._text = self._text.split(b"\n", 1)
                     if line.startswith(b"OVER "):
                         self._at = line.decode()[len("OVER ") :]
+                        ends = time.monotonic() + self._limit_s
                     if line.startswith(word.encode()):
                         return line.decode()[len(word) + 1 :]
                 if not selector.select(1.0):
@@ -199,7 +200,7 @@ def main() -> int:
         help="while parameter servers move from process to process: a step over grpc++ may be lost, no value differs",
     )
     parser.add_argument(
-        "--limit", type=float, default=LIMIT_S, help="seconds for one program; use more on a busy machine"
+        "--limit", type=float, default=LIMIT_S, help="seconds for a program over a protocol; use more on a busy machine"
     )
     parser.add_argument("--log", type=pathlib.Path, help="file to which outcomes are appended; seeds in it are skipped")
     parser.add_argument(
