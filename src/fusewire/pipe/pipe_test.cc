@@ -266,11 +266,12 @@ TEST(Pipe, CreditForMessagesWithoutAnswersComesByItself) {
   ASSERT_TRUE(pair.Connect());
   const std::string body(100 * 1024, 'x');
   const uint64_t before = pair.client->stats().frames_in.Read();
-  for (uint64_t i = 1; i <= 40; ++i) {
+  // The credit of the first three waits, as each might get an answer.
+  for (uint64_t i = 1; i <= 42; ++i) {
     pair.Send(pair.client.get(), MakeMessage(FrameKind::kCall, i, "", body));
     ASSERT_TRUE(pair.RunUntil([&] { return pair.server_receiver.messages == i; }));
   }
-  EXPECT_GE(pair.client->stats().frames_in.Read(), before + 36);  // the first few wait
+  EXPECT_GE(pair.client->stats().frames_in.Read(), before + 38);
   EXPECT_EQ(pair.client->stats().credit_stalls.Read(), 0u);
 }
 

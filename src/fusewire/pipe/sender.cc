@@ -13,7 +13,7 @@ namespace {
 // The half of what is under way where most is: so a connection that TakesMore() always has something to do.
 constexpr size_t kWriteBytesMax = 512 * 1024;
 constexpr size_t kPartsPerWrite = 64;
-// A short message has no more. To clear an array of kPartsPerWrite takes longer than to offer them.
+// Most writes have no more parts. Clearing an array of kPartsPerWrite would take longer than filling it.
 constexpr size_t kFewParts = 4;
 // Beyond this, express messages wait in their queue, where they are counted, instead of side by side in our blocks.
 constexpr size_t kExpressBytesMax = 1 << 20;

@@ -12,7 +12,7 @@ namespace {
 
 // Room of this size is granted without being asked for.
 constexpr uint64_t kGrantBytes = 64 * 1024;
-// A peer that sends so many messages while we send nothing is not waiting for an answer that would bring it credit.
+// A peer that has sent this many messages while we sent nothing is not waiting for an answer that could carry credit.
 constexpr uint64_t kStreamMessages = 4;
 // A pipe's window grows to this share of the free half of the budget.
 constexpr uint64_t kGrowthShare = 64;

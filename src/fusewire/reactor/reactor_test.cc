@@ -300,7 +300,7 @@ TEST(Reactor, ABusyDescriptorDoesNotHoldUpTheOthers) {
   Talkative talkative;
   Bell bell([] {});
   AskHome(*reactor, [&] {
-    for (int input = 0; input < 2; ++input) reactor->SetHot(&talkative);  // so that it is asked by itself
+    for (int input = 0; input < 2; ++input) reactor->SetHot(&talkative);  // two in a row: polled without epoll
     return reactor->Watch(bell.fd(), EPOLLIN, &bell).ok();
   });
   bell.Ring();
@@ -311,7 +311,7 @@ TEST(Reactor, ABusyDescriptorDoesNotHoldUpTheOthers) {
   });
 }
 
-// Two inputs in a row from one handler let the loop ask it by itself; an input from another one ends that.
+// After two inputs in a row from one handler, the loop polls it without epoll, until another one has input.
 TEST(Reactor, OnlyAHandlerThatTalksAloneIsAskedByItself) {
   struct Talker final : FdHandler {
     void OnEvents(uint32_t) override {}

@@ -118,7 +118,7 @@ void HoldWhatThePathHolds(int fd) {
   SetInt(fd, SOL_SOCKET, kBufferLocks, HoldUnderWay(fd) ? kSendLock : 0);
 }
 
-// Most messages are one part, which takes less time to hand over alone than in a list.
+// Most writes are a single part, and for that `send` is faster than `sendmsg`.
 ssize_t SendParts(int fd, const ConstBytes* parts, size_t count) {
   FUSEWIRE_DCHECK(count <= kPartsMax);
   constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
