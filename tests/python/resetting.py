@@ -16,7 +16,8 @@ class Relay:
     def __init__(self, to: int, draw=None) -> None:
         self._to, self._draw = to, draw
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._pairs: set[tuple[socket.socket, socket.socket]] = set()
+        self._pairs: list[tuple[socket.socket, socket.socket]] = []  # the oldest first
+        self._lost: list[socket.socket] = []  # to a client, whose server has lost it
         self._lock = threading.Lock()
         self.port = self._listener.getsockname()[1]
         self.resets = 0
@@ -40,7 +41,7 @@ class Relay:
         for each in pair:
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with self._lock:
-            self._pairs.add(pair)
+            self._pairs.append(pair)
         left = [self._draw() if self._draw else None]
         back = threading.Thread(target=self._copy, args=(other, one, pair, left), daemon=True)
         back.start()
@@ -63,7 +64,7 @@ class Relay:
         with self._lock:
             if pair not in self._pairs:
                 return
-            self._pairs.discard(pair)
+            self._pairs.remove(pair)
             self.resets += 1
         for each in pair:
             with contextlib.suppress(OSError):
@@ -80,7 +81,18 @@ class Relay:
         for pair in list(self._pairs):
             self._end(pair)
 
+    def reset_server(self) -> None:
+        """Resets the oldest connection at the server only; its client notices when the relay is closed."""
+        with self._lock:
+            client, server = self._pairs.pop(0)
+        self._lost.append(client)
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_NOT)
+        server.shutdown(socket.SHUT_RD)
+        server.close()
+
     def close(self) -> None:
+        for client in self._lost:
+            client.close()
         self._listener.close()
         self.is_held.clear()
         self.reset()

@@ -121,3 +121,49 @@ def test_without_recovery_a_lost_connection_ends_the_step(counting, tmp_path):
         relay.reset()
     wait_until(lambda: worker.poll() is not None, 30, "the worker ends")
     assert "UnavailableError" in (tmp_path / "worker-0.err").read_text()
+
+
+# The first worker waits, the server waits for it, and the second worker for the server.
+WAITING = """
+if index == 1:
+    server.join()
+def wait(x):
+    say("WAITS")
+    while not os.path.exists("enough"):
+        time.sleep(0.01)
+    return x
+with tf.device(WORKER):
+    waited = tf1.py_func(wait, [1.0], tf.float32)
+    waited.set_shape([])
+with tf.device(PS):
+    limit = tf1.get_variable("limit", [], initializer=tf1.constant_initializer(3.0))
+    counted = tf1.while_loop(lambda x: x < limit, lambda x: x + 1.0, [waited])
+with tf.device("/job:worker/task:1"):
+    result = counted * 2
+session = tf1.Session(server.target)
+session.run(limit.initializer)
+say("BEGUN")
+try:
+    session.run(result)
+except tf.errors.OpError as error:
+    say("ENDED", type(error).__name__, repr(error.message))
+done()
+"""
+
+
+def test_a_step_that_only_the_server_knows_to_be_lost_is_not_cancelled(tasks, tmp_path):
+    cluster = tasks(WAITING, "grpc++", workers=2, FUSEWIRE_TRANSPORT="tcp")
+    [port] = free_ports(1)
+    relay = Relay(port)
+    cluster.start("ps", 0, FUSEWIRE_PORTS=str(port), FUSEWIRE_ADVERTISE=f"127.0.0.1:{relay.port}")
+    cluster.start("ps", 1)
+    cluster.start("worker", 1)
+    worker = cluster.start("worker", 0)
+    cluster.read_until(worker, "BEGUN", 60)
+    cluster.read_until(worker, "WAITS", 60)
+    relay.reset_server()
+    (tmp_path / "enough").touch()
+    ended = cluster.read_until(worker, "ENDED", 60)[-1]
+    relay.close()
+    assert "UnavailableError" in ended, ended
+    assert "/job:ps/replica:0/task:0 has lost its connection to worker:0" in ended

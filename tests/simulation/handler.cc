@@ -223,7 +223,7 @@ void Handle(Task* task, rpc::Request request, rpc::Reply reply) {
   uint64_t bytes = TotalBytes(request.body);
   Owed* owed = task->Owe(*question, std::move(request), std::move(reply));
   owed->held = std::make_unique<Held>(task, bytes);
-  owed->reply.OnUnwanted([debt] { OnUnwanted(debt); });
+  owed->reply.OnUnwanted([debt](rpc::Unwanted) { OnUnwanted(debt); });
   bool endless = question->timeout_ns == kForeverNs && question->cancel_after_ns < 0 && question->cancel_at_part < 0;
   if (endless && run.meddler.Strikes(Meddle::kHang)) return;
   if (question->deed == Deed::kForward) {

@@ -43,6 +43,12 @@ struct Request {
   int64_t deadline_ns = kForeverNs;      // on the clock of the handler's reactor; the caller has stopped waiting then
 };
 
+// Why an answer is no longer wanted.
+enum class Unwanted {
+  kGivenUp,  // the caller has cancelled, or its deadline has passed
+  kLost,     // the caller's connection has ended; it may ask again, over another one
+};
+
 // The right and the duty to reply to one call. Any thread may hold and use it; it keeps the call alive.
 class Reply {
  public:
@@ -65,9 +71,7 @@ class Reply {
   bool unwanted() const;
   // At home, in the handler: `told` is called at home, at most once, when unwanted() becomes true before the answer is
   // sent.
-  void OnUnwanted(UniqueFunction<void()> told);
-  // The same, but not when the caller's connection ends: it may ask again, over another one.
-  void OnCancelled(UniqueFunction<void()> told);
+  void OnUnwanted(UniqueFunction<void(Unwanted why)> told);
   explicit operator bool() const { return call_ != nullptr; }
   // Any thread. The home of the call: parts that are sent there leave at once, and together.
   reactor::Reactor& home() const;

@@ -130,14 +130,14 @@ TEST(Cancel, ReachesTheHandler) {
   EXPECT_TRUE(world.IsClean());
 }
 
-TEST(Cancel, OfACallThatMayComeAgainIsNotTheEndOfItsConnection) {
-  int cancelled = 0;
+TEST(Cancel, IsNotTheEndOfTheConnection) {
+  std::vector<Unwanted> reasons;
   std::vector<Reply> held;
   WorldOptions options;
   options.more_methods = [&] {
     std::vector<Method> methods;
     methods.push_back(MakeMethod(10, "again", [&](Request, Reply reply) {
-      reply.OnCancelled([&cancelled] { ++cancelled; });
+      reply.OnUnwanted([&reasons](Unwanted why) { reasons.push_back(why); });
       held.push_back(std::move(reply));
     }));
     return methods;
@@ -148,11 +148,12 @@ TEST(Cancel, OfACallThatMayComeAgainIsNotTheEndOfItsConnection) {
   ASSERT_TRUE(world.RunUntil([&] { return held.size() == 1; }));
   world.world.Cut("client", "server");
   ASSERT_TRUE(world.RunUntil([&] { return lost.dones == 1 && held[0].unwanted(); }));
-  EXPECT_EQ(cancelled, 0);
+  EXPECT_EQ(reasons, std::vector<Unwanted>{Unwanted::kLost});
   world.client->Start(&given_up);
   ASSERT_TRUE(world.RunUntil([&] { return held.size() == 2; }));
   given_up.Cancel();
-  ASSERT_TRUE(world.RunUntil([&] { return cancelled == 1; }));
+  ASSERT_TRUE(world.RunUntil([&] { return reasons.size() == 2; }));
+  EXPECT_EQ(reasons[1], Unwanted::kGivenUp);
   AtHome(world.server_home, [&held] { held.clear(); });
 }
 

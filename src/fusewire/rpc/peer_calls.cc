@@ -55,7 +55,7 @@ Status HoldAnswer(Buffers* body, uint64_t bytes_max) {
 }
 
 ServerCall::ServerCall(PeerCalls* peer_in, reactor::Reactor& home_in)
-    : peer(peer_in), home(home_in), deadline([this] { PeerCalls::MarkUnwanted(this); }) {}
+    : peer(peer_in), home(home_in), deadline([this] { PeerCalls::MarkUnwanted(this, Unwanted::kGivenUp); }) {}
 
 void ServerCall::Deliver() {
   if (peer != nullptr) {
@@ -112,8 +112,7 @@ void PeerCalls::LeaveAll() {
     if (call->landing) {
       delete call;
     } else {
-      if (!call->told.of_lost_callers) call->told = {};
-      MarkUnwanted(call);
+      MarkUnwanted(call, Unwanted::kLost);
     }
   }
   in_flight_ = 0;
@@ -140,7 +139,7 @@ Status PeerCalls::TakeSlot(const wire::FrameHeader& header) {
                            std::to_string(id.generation));
   }
   // The caller has abandoned an older call in this slot, even if its cancel has not arrived.
-  if (ServerCall* abandoned = std::exchange(slot.call, nullptr)) MarkUnwanted(abandoned);
+  if (ServerCall* abandoned = std::exchange(slot.call, nullptr)) MarkUnwanted(abandoned, Unwanted::kGivenUp);
   slot.generation = id.generation;
   slot.used = true;
   return Status::Ok();
@@ -246,15 +245,13 @@ void PeerCalls::OnCancel(uint64_t call_id) {
   ServerCall* call = slots_[id.slot].call;
   if (call == nullptr || call->header.call != call_id) return;  // has its reply already
   if (call->landing) pipe_.Abandon(wire::FrameKind::kCall, call_id);
-  MarkUnwanted(call);
+  MarkUnwanted(call, Unwanted::kGivenUp);
 }
 
-void PeerCalls::MarkUnwanted(ServerCall* call) {
+void PeerCalls::MarkUnwanted(ServerCall* call, Unwanted why) {
   if (call->unwanted.exchange(true, std::memory_order_acq_rel)) return;
   reactor::Reactor::Disarm(&call->deadline);
-  UniqueFunction<void()> told = std::move(call->told.call);
-  call->told = {};
-  if (told) told();
+  if (auto told = std::exchange(call->told, nullptr)) told(why);
 }
 
 // ---- an answer goes out ----
@@ -439,15 +436,10 @@ reactor::Reactor& Reply::home() const {
 
 bool Reply::unwanted() const { return call_ == nullptr || call_->unwanted.load(std::memory_order_acquire); }
 
-void Reply::OnUnwanted(UniqueFunction<void()> told) {
+void Reply::OnUnwanted(UniqueFunction<void(Unwanted)> told) {
   FUSEWIRE_CHECK(call_ != nullptr);
   FUSEWIRE_AT_HOME(call_->home);
-  call_->told = {std::move(told), true};
-}
-
-void Reply::OnCancelled(UniqueFunction<void()> told) {
-  OnUnwanted(std::move(told));
-  call_->told.of_lost_callers = false;
+  call_->told = std::move(told);
 }
 
 }  // namespace fusewire::rpc

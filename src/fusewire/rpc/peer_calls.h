@@ -52,10 +52,7 @@ class ServerCall final : public Mail, public ListNode {
   Request request;        // while it lands: its body or its sink
   std::vector<Bytes> parts;
   std::atomic<bool> unwanted{false};
-  struct Told {
-    UniqueFunction<void()> call;
-    bool of_lost_callers = true;
-  } told;
+  UniqueFunction<void(Unwanted)> told;
   reactor::Timer deadline;
   // The reply, from another thread.
   Status status;
@@ -105,7 +102,7 @@ class PeerCalls final : public pipe::Receiver, public ListNode {
   // At home. Ends the call and frees it.
   void Answer(ServerCall* call, const Status& status, ConstBytes head, Buffers body);
   void SendPart(ServerCall* call, ConstBytes head, Buffers body, Done done);
-  static void MarkUnwanted(ServerCall* call);
+  static void MarkUnwanted(ServerCall* call, Unwanted why);
   PeerSnapshot Snapshot() const;
 
  private:

@@ -223,7 +223,7 @@ TEST(Server, AHandlerMayAnswerAfterACancel) {
   // Each also lets the other go: while the PeerCalls is destroyed, and by a cancel.
   AtHome(world.server_home, [&] {
     for (auto& held : world.held) {
-      held.reply.OnUnwanted([&] {
+      held.reply.OnUnwanted([&](Unwanted) {
         for (auto& each : world.held) {
           Reply reply = std::move(each.reply);
           if (reply) reply.Send(Status::Cancelled("nobody wants it"));
@@ -241,7 +241,7 @@ TEST(Server, AHandlerMayAnswerAfterACancel) {
   world.client->Start(&last);
   world.client->Start(&other);
   ASSERT_TRUE(world.RunUntil([&] { return world.held.size() == 2; }));
-  AtHome(world.server_home, [&] { world.held[0].reply.OnUnwanted([&] { world.held.clear(); }); });
+  AtHome(world.server_home, [&] { world.held[0].reply.OnUnwanted([&](Unwanted) { world.held.clear(); }); });
   world.world.Cut("client", "server");
   ASSERT_TRUE(world.RunUntil([&] { return last.dones == 1 && other.dones == 2 && world.held.empty(); }));
 }

@@ -201,7 +201,7 @@ class RpcWorld {
       held.push_back(Held{std::move(request), std::string(), std::move(reply), false});
       Held& last = held.back();
       last.head = last.request.head.ToString();
-      last.reply.OnUnwanted([&last] { last.unwanted = true; });
+      last.reply.OnUnwanted([&last](Unwanted) { last.unwanted = true; });
     }));
     methods.push_back(RefuseMethod());
     methods.push_back(DropMethod());

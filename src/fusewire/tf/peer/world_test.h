@@ -152,7 +152,7 @@ class DataWorld {
       methods.back().handle = [this, number](rpc::Request request, rpc::Reply reply) {
         asked.push_back(Asked{number, request.head.ToString(), std::move(request.body), std::move(reply), false});
         Asked& last = asked.back();
-        last.reply.OnUnwanted([&last] { last.unwanted = true; });
+        last.reply.OnUnwanted([&last](rpc::Unwanted) { last.unwanted = true; });
       };
     }
     return methods;

@@ -71,7 +71,7 @@ Provider::Provider(const Source& source, std::vector<Want> wants, rpc::Reply rep
 void Provider::Begin() {
   FUSEWIRE_AT_HOME(home_);
   TraceMe trace([this] { return TraceMeEncode("fusewire request", {{"tensors", wants_.size()}}); }, kTraceLevel);
-  reply_.OnUnwanted([this] { OnUnwanted(); });
+  reply_.OnUnwanted([this](rpc::Unwanted) { OnUnwanted(); });
   BeginEvents();
   // One reference for this call, and one for each tensor that is found later.
   refs_.store(1 + static_cast<int>(wants_.size()), std::memory_order_relaxed);

@@ -4,8 +4,11 @@
 #include <string>
 #include <utility>
 
+#include <absl/status/status.h>
+#include <absl/strings/str_cat.h>
 #include <tensorflow/core/common_runtime/buf_rendezvous.h>
 #include <tensorflow/core/common_runtime/copy_tensor.h>
+#include <tensorflow/core/common_runtime/device_mgr.h>
 #include <tensorflow/core/common_runtime/dma_helper.h>
 #include <tensorflow/core/distributed_runtime/rendezvous_mgr_interface.h>
 #include <tensorflow/core/framework/collective.h>
@@ -13,6 +16,7 @@
 
 #include "fusewire/base/check.h"
 #include "fusewire/reactor/reactor.h"
+#include "fusewire/tf/bridge/names.h"
 #include "fusewire/tf/bridge/status.h"
 #include "fusewire/tf/bridge/tensor.h"
 #include "fusewire/tf/heads/calls.h"
@@ -25,12 +29,14 @@ namespace fusewire::tf {
 
 using tensorflow::Tensor;
 
-// A request on its way through TensorFlow. The caller's cancel reaches TensorFlow.
+// A request on its way through TensorFlow. The caller's cancel reaches TensorFlow; so does the loss of its connection,
+// which cancels, too.
 template <class Request, class Response>
 struct Asked {
   Request request;
   Response response;
-  KeptCancel cancel;
+  KeptCancel cancel, loss;
+  std::string caller;
   rpc::Reply reply;
   std::string head;
   Buffers body;
@@ -62,8 +68,12 @@ std::shared_ptr<A> Take(rpc::Request* request, rpc::Reply reply) {
   asked->head = request->head.ToString();
   asked->body = std::move(request->body);
   asked->reply = std::move(reply);
-  asked->reply.OnUnwanted([weak = std::weak_ptr<A>(asked)] {
-    if (auto there = weak.lock()) there->cancel.Cancel();
+  asked->caller = request->peer->ToString();
+  asked->reply.OnUnwanted([weak = std::weak_ptr<A>(asked)](rpc::Unwanted why) {
+    auto there = weak.lock();
+    if (there == nullptr) return;
+    if (why == rpc::Unwanted::kLost) there->loss.Cancel();
+    there->cancel.Cancel();
   });
   return asked;
 }
@@ -72,6 +82,16 @@ std::shared_ptr<A> Take(rpc::Request* request, rpc::Reply reply) {
 
 Service::Service(tensorflow::WorkerEnv* env, Worker* worker, WhereaboutsPtr known, Snapshots* snapshots)
     : env_(env), worker_(worker), known_(std::move(known)), star_(env, snapshots) {}
+
+// The tasks that wait for a tensor of the step hear why they won't get it. Otherwise they would hear that it was
+// cancelled, and may say so to the master before it has noticed the loss.
+void Service::EndStepOf(const std::string& lost_caller, int64_t step) {
+  const absl::string_view task = TaskOfDevice(env_->device_mgr->ListDevices().front()->name());
+  env_->rendezvous_mgr->Find(step)->StartAbort(absl::UnavailableError(
+      absl::StrCat(task, " has lost its connection to ", lost_caller,
+                   ", which runs the step; next: check that it is running and reachable; see: fusewire explain "
+                   "errors#unavailable")));
+}
 
 void Service::CleanUp(int64_t step) {
   env_->rendezvous_mgr->Cleanup(step);
@@ -119,10 +139,14 @@ rpc::Method Service::RunGraph() {
     asked->request.set_request_id(kNoRequestId);  // a call never comes twice over our wire
     auto wrapped = std::make_shared<tensorflow::ProtoRunGraphRequest>(&asked->request);
     auto response = std::make_shared<tensorflow::NonOwnedProtoRunGraphResponse>(&asked->response);
+    asked->loss.options()->SetCancelCallback(
+        [this, step = asked->request.step_id(), &caller = asked->caller] { EndStepOf(caller, step); });
     worker_->RunGraphAsync(asked->cancel.options(), wrapped.get(), response.get(),
                            [asked, wrapped, response](const TfStatus& status) {
+                             asked->loss.options()->ClearCancelCallback();
                              Answer(std::move(asked->reply), status, &asked->response);
                            });
+    asked->loss.PassOn();
     asked->cancel.PassOn();
   });
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <tensorflow/core/distributed_runtime/worker_env.h>
@@ -43,6 +44,7 @@ class Service {
   rpc::Method Receive();
   rpc::Method AbortStep();
   rpc::Method GetStatus();
+  void EndStepOf(const std::string& lost_caller, int64_t step);
   void CleanUp(int64_t step);
   bool DoCleanups(VarReader* reader);
   void OnReceive(const rpc::Request& request, rpc::Reply reply);

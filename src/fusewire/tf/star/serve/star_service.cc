@@ -302,14 +302,12 @@ void StarService::Begin(std::unique_ptr<Incoming> incoming, const pipe::PeerInfo
   auto running = std::make_shared<Running>();
   running->incoming = std::move(incoming);
   running->reply = std::move(reply);
-  auto cancel = [weak = std::weak_ptr<Running>(running)] {
-    if (auto there = weak.lock()) there->incoming->run().cancellation.StartCancel();
-  };
-  if (running->incoming->has_ticket()) {
-    running->reply.OnCancelled(cancel);
-  } else {
-    running->reply.OnUnwanted(cancel);
-  }
+  running->reply.OnUnwanted([weak = std::weak_ptr<Running>(running)](rpc::Unwanted why) {
+    auto there = weak.lock();
+    if (there == nullptr) return;
+    const bool may_come_again = why == rpc::Unwanted::kLost && there->incoming->has_ticket();
+    if (!may_come_again) there->incoming->run().cancellation.StartCancel();
+  });
   auto run = [this, running] {
     auto end = [this, running](const TfStatus& status) {
       running->incoming->Answer(&running->reply, status);
