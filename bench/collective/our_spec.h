@@ -27,12 +27,11 @@ inline collective::CollectiveSpec SpecOf(const Call& call, int ranks) {
   spec.kind = KindOf(call.what);
   spec.reduction.op = collective::Op::kSum;
   spec.reduction.type = collective::Type::kF32;
-  if (call.what == Collective::kAllReduce) {
-    spec.counts = {call.count};
-  } else {
-    spec.counts.assign(n, part);
+  switch (call.what) {
+    case Collective::kAllReduce: spec.counts = {call.count}; break;
+    case Collective::kAllToAll: spec.counts = {part}; break;
+    default: spec.counts.assign(n, part);
   }
-  if (call.what == Collective::kAllToAll) spec.receives.assign(n, part);
   // Pieces are also used for input, which is only read.
   spec.from = collective::Pieces(const_cast<float*>(call.from),
                                  (call.what == Collective::kAllGather ? part : call.count) * sizeof(float));

@@ -347,8 +347,8 @@ bool FindCounts(CollectiveKind kind, const View& source, size_t ranks, Few<uint6
     case CollectiveKind::kBroadcast:
     case CollectiveKind::kReduce: fill(1, source.elements()); return true;
     case CollectiveKind::kAllGather: fill(ranks, source.elements()); return true;
-    case CollectiveKind::kReduceScatter:
-    case CollectiveKind::kAllToAll: fill(ranks, source.elements() / ranks); return source.rows() % ranks == 0;
+    case CollectiveKind::kReduceScatter: fill(ranks, source.elements() / ranks); return source.rows() % ranks == 0;
+    case CollectiveKind::kAllToAll: fill(1, source.elements() / ranks); return source.rows() % ranks == 0;
     default: return false;
   }
 }
@@ -374,10 +374,6 @@ PyObject* RunArrays(PyObject* self, PyObject* const* arguments, Py_ssize_t count
   spec.type = source.type();
   spec.counts = counts.data();
   spec.counts_size = counts.size();
-  if (kind == CollectiveKind::kAllToAll) {
-    spec.receives = spec.counts;
-    spec.receives_size = spec.counts_size;
-  }
   fusewire_piece from{source.data(), source.bytes()};
   spec.to = &from;
   spec.to_size = 1;

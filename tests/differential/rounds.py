@@ -13,7 +13,7 @@ ALGORITHMS = {
     "all-gather": ("direct", "ring", "bruck", "two-level"),
     "broadcast": ("binomial", "scatter-gather", "chain", "two-level"),
     "reduce": ("binomial", "direct", "scatter-gather", "two-level"),
-    "all-to-all": ("direct", "pairwise"),
+    "all-to-all": ("direct", "pairwise", "bruck"),
 }
 
 

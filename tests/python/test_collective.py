@@ -81,6 +81,9 @@ def test_every_kind_agrees_with_numpy(ranks, dtype, hosts):
         np.testing.assert_array_equal(group.scatter(mine, root), brought[root][2 * rank : 2 * rank + 2])
         swapped = np.concatenate([one[2 * rank : 2 * rank + 2] for one in brought])
         np.testing.assert_array_equal(group.alltoall(mine), swapped)
+        if ranks > 1:
+            with pytest.raises(ValueError, match="pass splits, or rows that divide evenly"):
+                group.alltoall(mine[1:])
         splits = [2 if to == rank else 1 for to in range(ranks)]
         _, received = group.alltoall(mine[: sum(splits)], splits)
         assert received.tolist() == [2 if source == rank else 1 for source in range(ranks)]

@@ -342,11 +342,21 @@ class Group:
         out: Any = None,
         **how: Any,
     ) -> Ticket:
-        """`splits`: how many rows go to each rank; `received`: how many come from each. None: the same for all."""
+        """`splits`: how many rows go to each rank; `received`: how many come from each, None: as many. Without both,
+        as many to each, and at no rank with them."""
         source = Array(tensor, False)
-        splits = shares(source, self.size()) if splits is None else [int(count) for count in splits]
-        received = splits if received is None else [int(count) for count in received]
-        target = _target(source, (sum(received), *source.shape[1:]), out)
+        if splits is None and received is None:
+            shared = shares(source, self.size())
+            if shared[0] != shared[-1]:
+                raise ValueError(
+                    f"alltoall of {sum(shared)} rows among {self.size()} ranks: pass splits, or rows that divide evenly"
+                )
+            rows, splits, received = sum(shared), shared[:1], []
+        else:
+            splits = shares(source, self.size()) if splits is None else [int(count) for count in splits]
+            received = splits if received is None else [int(count) for count in received]
+            rows = sum(received)
+        target = _target(source, (rows, *source.shape[1:]), out)
         return self._start(
             "alltoall",
             inputs=(source,),

@@ -18,7 +18,7 @@ enum class Algorithm : uint8_t {
   kRing = 4,               // blocks go round, in segments that overlap
   kBinomial = 5,           // a tree: the fewest messages
   kDirect = 6,             // each message directly to its destination
-  kBruck = 7,              // log2 n exchanges of all blocks that a rank has
+  kBruck = 7,              // log2 n exchanges of all blocks that a rank has, or passes on
   kChain = 8,              // from neighbour to neighbour in segments
   kScatterGather = 9,      // a block to each, then all to all (or to the root)
   kPairwise = 10,          // one partner at a time

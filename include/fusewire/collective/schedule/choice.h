@@ -63,7 +63,8 @@ struct Choice {
   Algorithm between = Algorithm::kBinomial;  // of two levels: the algorithm between hosts
 };
 
-// `reproducible` allows only algorithms that reduce in the order of ranks.
+// `reproducible` allows only algorithms that reduce in the order of ranks. `bytes` is 0 for an all-to-all of which each
+// rank knows only its own counts.
 Choice Choose(CollectiveKind kind, int ranks, size_t bytes, const LinkCost& cost, const std::vector<TableRow>& table,
               bool reproducible, const Places& places = {});
 

@@ -69,7 +69,8 @@ std::string ArenaCall::Describe() const {
     text += " of " + std::to_string(amount & kPartsBytesMask) + " bytes of " + type + " in parts of digest " +
             std::to_string(amount >> kPartsBytesBits);
   }
-  if (kind == CollectiveKind::kAllToAll) text += " of " + type;
+  if (kind == CollectiveKind::kAllToAll)
+    text += " of " + type + (amount > 0 ? ", " + std::to_string(amount - 1) + " bytes for each" : "");
   if (root >= 0) text += ", root " + std::to_string(root);
   return text;
 }

@@ -50,10 +50,15 @@ Status ArenaMoves::Run(const CollectiveSpec& spec, const Arrays& arrays, int64_t
     if (is_root && !in_place) CopyPieces(input, output);
     return Status::Ok();
   }
+  if (IsEven(spec)) {
+    const PerRank each = PerRank::Same(static_cast<size_t>(ranks_), spec.counts[0] * element);
+    const ArenaCall call = ArenaCall::Of(spec.kind, moves, kNoRoot, each[0] + 1);
+    return AllToAll(call, each, each, /*is_even=*/true, input, output, deadline_ns);
+  }
   const PerRank bytes(spec.counts, element);
   if (spec.kind == CollectiveKind::kAllToAll) {
     const ArenaCall call = ArenaCall::Of(spec.kind, moves, kNoRoot, 0);
-    return AllToAll(call, bytes, PerRank(spec.receives, element), input, output, deadline_ns);
+    return AllToAll(call, bytes, PerRank(spec.receives, element), /*is_even=*/false, input, output, deadline_ns);
   }
   const int root = spec.kind == CollectiveKind::kAllGather ? kNoRoot : spec.root;
   const ArenaCall call = ArenaCall::Of(spec.kind, moves, root, PartsOf(bytes));
@@ -158,12 +163,12 @@ Status ArenaMoves::Scatter(const ArenaCall& call, const PerRank& bytes, int root
 }
 
 Status ArenaMoves::AllToAll(const ArenaCall& call, const PerRank& send_bytes, const PerRank& receive_bytes,
-                            const Pieces& from, const Pieces& to, int64_t deadline_ns) {
+                            bool is_even, const Pieces& from, const Pieces& to, int64_t deadline_ns) {
   const auto n = static_cast<size_t>(ranks_);
   const auto me = static_cast<size_t>(rank_);
   const uint64_t stage = meeting_->next_stage();
   ArenaTable& mine = memory().TableOf(rank_, stage);
-  for (size_t rank = 0; rank < n; ++rank) {
+  for (size_t rank = 0; rank < n && !is_even; ++rank) {
     mine.send[rank].store(send_bytes[rank], std::memory_order_relaxed);
     mine.receive[rank].store(receive_bytes[rank], std::memory_order_relaxed);
   }
@@ -174,7 +179,7 @@ Status ArenaMoves::AllToAll(const ArenaCall& call, const PerRank& send_bytes, co
   PieceCursor read(from);
   if (LargestOf(send_bytes, me) <= small_max) CopyPartsIn(parts, 0, stage, &read);
   FUSEWIRE_TRY(meeting_->Meet(call, deadline_ns));
-  const size_t largest = FUSEWIRE_TRY(CompareTables(call));
+  const size_t largest = is_even ? send_bytes[me] : FUSEWIRE_TRY(CompareTables(call));
   PieceCursor read_own(from), write(to);
   const bool stream = to.bytes() >= kStreamBytesMin;
   if (largest <= small_max) {
@@ -188,7 +193,8 @@ Status ArenaMoves::AllToAll(const ArenaCall& call, const PerRank& send_bytes, co
   LoanPlaces places;
   if (way == Way::kLoans && loans_->AllLend(stage, &places)) {
     CopyAcross(&read_own, parts.send_at[me], &write, parts.receive_at[me], send_bytes[me], stream);
-    return ReadParts(call, places, OffsetsAt(stage), receive_bytes, to, deadline_ns);
+    const PerRank offsets = is_even ? PerRank::Same(n, parts.send_at[me]) : OffsetsAt(stage);
+    return ReadParts(call, places, offsets, receive_bytes, to, deadline_ns);
   }
   return Exchange(call, parts, largest, from, to, deadline_ns);
 }

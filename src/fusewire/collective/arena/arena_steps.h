@@ -41,6 +41,11 @@ class PerRank {
   PerRank(const std::vector<size_t>& counts, size_t element) : PerRank(counts.size()) {
     for (size_t rank = 0; rank < ranks_; ++rank) of_[rank] = counts[rank] * element;
   }
+  static PerRank Same(size_t ranks, size_t number) {
+    PerRank all(ranks);
+    std::fill(all.begin(), all.end(), number);
+    return all;
+  }
   size_t size() const { return ranks_; }
   size_t& operator[](size_t rank) { return of_[rank]; }
   size_t operator[](size_t rank) const { return of_[rank]; }
@@ -152,8 +157,9 @@ class ArenaMoves final : ArenaSteps {
   Status Broadcast(const ArenaCall& call, int root, const Pieces& array, int64_t deadline_ns);
   Status Scatter(const ArenaCall& call, const PerRank& bytes, int root, const Pieces& from, const Pieces& to,
                  int64_t deadline_ns);
-  Status AllToAll(const ArenaCall& call, const PerRank& send_bytes, const PerRank& receive_bytes, const Pieces& from,
-                  const Pieces& to, int64_t deadline_ns);
+  // `is_even`: all ranks know all sizes.
+  Status AllToAll(const ArenaCall& call, const PerRank& send_bytes, const PerRank& receive_bytes, bool is_even,
+                  const Pieces& from, const Pieces& to, int64_t deadline_ns);
   Status GatherTo(const ArenaCall& call, const PerRank& bytes, int root, const Pieces& from, const Pieces& to,
                   int64_t deadline_ns);
   Status ReadParts(const ArenaCall& call, const LoanPlaces& places, const PerRank& offsets, const PerRank& bytes,

@@ -237,6 +237,39 @@ TEST(Arena, AllToAllOfUnevenParts) {
   }
 }
 
+TEST(Arena, AllToAllOfOneCountForAll) {
+  for (const int ranks : {1, 2, 5}) {
+    RunEachWay(ranks, [ranks](Arena& arena) {
+      for (const size_t part : {0, 1, 500, 40000}) {
+        std::vector<float> from, want;
+        for (int rank = 0; rank < ranks; ++rank) {
+          for (size_t i = 0; i < part; ++i) from.push_back(Value(arena.rank() * 10 + rank, i));
+          for (size_t i = 0; i < part; ++i) want.push_back(Value(rank * 10 + arena.rank(), i));
+        }
+        std::vector<float> to(want.size());
+        const Status status = AllToAll(arena, {part * sizeof(float)}, {}, Whole(from), Whole(to));
+        ASSERT_TRUE(status.ok()) << status.ToString();
+        ASSERT_TRUE(to == want) << part << " of " << ranks;
+      }
+    });
+  }
+}
+
+TEST(Arena, AllToAllOfOneCountIsNotThatOfAnotherNorOfSeveral) {
+  Crew::RunThreads(2, {}, [](Arena& arena) {
+    std::vector<uint8_t> from(16), to(16);
+    const bool is_other = arena.rank() == 1;
+    Status status = AllToAll(arena, {is_other ? size_t{4} : size_t{8}}, {}, Pieces(from.data(), is_other ? 8 : 16),
+                             Pieces(to.data(), is_other ? 8 : 16));
+    EXPECT_EQ(status.cause(),
+              "rank 0 wants all-to-all of u8, 8 bytes for each, rank 1 wants all-to-all of u8, 4 bytes for each");
+    const std::vector<size_t> known = is_other ? std::vector<size_t>{8, 8} : std::vector<size_t>{8};
+    status = AllToAll(arena, known, is_other ? known : std::vector<size_t>(), Whole(from), Whole(to));
+    EXPECT_EQ(status.cause(), "rank 0 wants all-to-all of u8, 8 bytes for each, rank 1 wants all-to-all of u8");
+    EXPECT_TRUE(Barrier(arena).ok());
+  });
+}
+
 TEST(Arena, AMismatchNamesBothRanksAndTheArenaStaysUsable) {
   Crew::RunThreads(4, {}, [](Arena& arena) {
     std::vector<float> array(100, 1);

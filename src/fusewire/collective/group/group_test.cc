@@ -94,6 +94,8 @@ void AgreeWithTheReference(int ranks, task::TransportChoice wire, const GroupOpt
       for (auto& row : table) {
         for (size_t& count : row) count = random.Below(most);
       }
+      const bool is_even = kind == CollectiveKind::kAllToAll && random.Chance(0.5);
+      if (is_even) table.assign(n, std::vector<size_t>(n, table[0][0]));
       const bool keyed = random.Chance(0.3), in_place = random.Chance(0.3);
       std::vector<size_t> counts = table[0], starts(n + 1);
       for (size_t i = 0; i < n; ++i) starts[i + 1] = starts[i] + counts[i];
@@ -143,9 +145,9 @@ void AgreeWithTheReference(int ranks, task::TransportChoice wire, const GroupOpt
           stretch(static_cast<size_t>(root), starts[me], mine);
           break;
         case CollectiveKind::kAllToAll:
-          spec.counts = table[me];
+          spec.counts = is_even ? std::vector<size_t>{table[0][0]} : table[me];
           for (size_t r = 0; r < n; ++r) {
-            spec.receives.push_back(table[r][me]);
+            if (!is_even) spec.receives.push_back(table[r][me]);
             size_t at = 0;
             for (size_t t = 0; t < me; ++t) at += table[r][t];
             stretch(r, at, table[r][me]);
@@ -274,6 +276,20 @@ TEST_P(Groups, DifferentRequestsAreAnErrorThatNamesBoth) {
       EXPECT_TRUE(status.ok()) << status.ToString();
       EXPECT_TRUE(array == SumOfAll(3, 50));
     }
+  });
+}
+
+TEST_P(Groups, AnAllToAllOfOneCountIsNotOneOfSeveral) {
+  Party party(2, wire(), Options(2));
+  party.Run([](int rank, Group& group) {
+    Array from = Brought(rank, 10), to(10);
+    CollectiveSpec spec = Want(CollectiveKind::kAllToAll, {5}, Of(from), Of(to));
+    if (rank == 1) spec.counts = spec.receives = {5, 5};
+    const Status status = group.Run(spec);
+    EXPECT_EQ(status.code(), Code::kInvalid) << status.ToString();
+    const char* const words[] = {"all-to-all of 5 i64", "all-to-all of i64, 40 bytes for each"};
+    EXPECT_NE(status.cause().find(words[group.in_arena() ? 1 : 0]), std::string::npos) << status.ToString();
+    EXPECT_NE(status.cause().find("rank 1 (w1)"), std::string::npos) << status.ToString();
   });
 }
 

@@ -95,8 +95,9 @@ Status Runners::Choose(GroupOperation* operation, Request* request) {
   request->counts = spec.counts;
   request->receives = spec.receives;
   request->in_place = operation->run.arrays.in_place;
-  // In an all-to-all each rank knows only its own counts, so the choice must not depend on them.
-  const size_t bytes = spec.kind == CollectiveKind::kAllToAll ? 0 : SumOf(request->counts) * element_bytes;
+  // With counts of its own, a rank of an all-to-all doesn't know the others': the choice must not depend on them.
+  const size_t parts = IsEven(spec) ? static_cast<size_t>(ranks) : spec.receives.empty() ? 1 : 0;
+  const size_t bytes = SumOf(request->counts) * parts * element_bytes;
   const Choice choice = collective::Choose(spec.kind, ranks, bytes, options_.link_cost, options_.table,
                                            options_.reproducible, seats_->places());
   request->algorithm = choice.algorithm;

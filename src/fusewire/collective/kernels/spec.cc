@@ -77,7 +77,7 @@ struct Sizes {
   int64_t input = 0;
   int64_t output = 0;
 };
-Sizes SizesOf(const CollectiveSpec& spec, int rank) {
+Sizes SizesOf(const CollectiveSpec& spec, int ranks, int rank) {
   const bool root = rank == spec.root;
   const auto sum = static_cast<int64_t>(SumOf(spec.counts));
   auto first = [&spec] { return static_cast<int64_t>(spec.counts[0]); };
@@ -91,7 +91,9 @@ Sizes SizesOf(const CollectiveSpec& spec, int rank) {
     case CollectiveKind::kAllGather: return {mine(), sum};
     case CollectiveKind::kGather: return {mine(), root ? sum : -1};
     case CollectiveKind::kScatter: return {root ? sum : -1, mine()};
-    case CollectiveKind::kAllToAll: return {sum, static_cast<int64_t>(SumOf(spec.receives))};
+    case CollectiveKind::kAllToAll:
+      if (IsEven(spec)) return {sum * ranks, sum * ranks};
+      return {sum, static_cast<int64_t>(SumOf(spec.receives))};
   }
   return {};
 }
@@ -115,7 +117,7 @@ Status CheckSpec(const CollectiveSpec& spec, int ranks, int rank, Arrays* arrays
   FUSEWIRE_DCHECK(static_cast<uint8_t>(spec.kind) < kKinds);
   FUSEWIRE_TRY(Reduces(spec.kind) ? CheckReduction(spec.reduction) : CheckType(spec.reduction.type));
   const bool one = spec.kind == CollectiveKind::kAllReduce || spec.kind == CollectiveKind::kReduce ||
-                   spec.kind == CollectiveKind::kBroadcast;
+                   spec.kind == CollectiveKind::kBroadcast || IsEven(spec);
   const size_t needed = spec.kind == CollectiveKind::kBarrier ? 0 : one ? 1 : static_cast<size_t>(ranks);
   if (spec.root < 0 || spec.root >= ranks) {
     return Status::Invalid(KindName(spec.kind) + ": `root` is " + std::to_string(spec.root) + ", and `ranks` is " +
@@ -129,9 +131,10 @@ Status CheckSpec(const CollectiveSpec& spec, int ranks, int rank, Arrays* arrays
         .Next("see the table at Request in schedule.h");
   };
   FUSEWIRE_TRY(check_length("counts", spec.counts.size(), needed));
-  FUSEWIRE_TRY(check_length("receives", spec.receives.size(), spec.kind == CollectiveKind::kAllToAll ? needed : 0));
+  FUSEWIRE_TRY(check_length("receives", spec.receives.size(),
+                            spec.kind == CollectiveKind::kAllToAll && !IsEven(spec) ? needed : 0));
   const auto element = static_cast<int64_t>(SizeOf(spec.reduction.type));
-  const Sizes sizes = SizesOf(spec, rank);
+  const Sizes sizes = SizesOf(spec, ranks, rank);
   arrays->input = spec.from;
   arrays->output = spec.to;
   arrays->in_place = Touch(spec.from, spec.to) && sizes.input == sizes.output;

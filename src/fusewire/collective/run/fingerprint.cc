@@ -23,7 +23,7 @@ std::string Fingerprint::Describe() const {
   std::string words = KindName(what);
   if (Reduces(what)) words += " " + OpName(static_cast<Op>(op));
   if (what != CollectiveKind::kBarrier) {
-    if (what != CollectiveKind::kAllToAll) words += " of " + std::to_string(amount);
+    if (what != CollectiveKind::kAllToAll || amount > 0) words += " of " + std::to_string(amount);
     words += " " + TypeName(static_cast<Type>(type));
   }
   if (HasRoot(what)) words += " with root " + std::to_string(root);
@@ -40,7 +40,7 @@ Fingerprint FingerprintOf(const Request& request, const Reduction& reduction) {
   if (HasRoot(request.kind)) print.root = static_cast<uint32_t>(request.root);
   if (request.kind == CollectiveKind::kBarrier) return print;
   print.type = static_cast<uint8_t>(reduction.type);
-  if (request.kind == CollectiveKind::kAllToAll) return print;  // each rank knows only its own counts
+  if (!request.receives.empty()) return print;  // of an all-to-all: each rank knows only its own counts
   auto digest = [&print](uint64_t number) {
     print.digest = (print.digest ^ number) * 0x9e3779b97f4a7c15ULL;
     print.digest ^= print.digest >> 29;

@@ -91,6 +91,8 @@ Work WorkOf(CollectiveKind kind, Algorithm algorithm, double n, double segments)
     case CollectiveKind::kGather:
     case CollectiveKind::kScatter: return {1, n - 1, span, 0, n - 1, span, 0};
     case CollectiveKind::kAllToAll:
+      // Each byte is copied whenever it is sent, and once more.
+      if (algorithm == Algorithm::kBruck) return Even(n, up, up, up / 2, up / 2 + 1);
       if (algorithm == Algorithm::kPairwise) return Even(n, n - 1, n - 1, span, 0);
       return Even(n, 1, n - 1, span, 0);
   }
@@ -165,6 +167,11 @@ Status ParseRow(const std::vector<std::string_view>& words, TableRow* row) {
   return Status::Ok();
 }
 
+// Bruck's all-to-all needs one count, which all ranks know.
+bool IsPossible(CollectiveKind kind, Algorithm algorithm, size_t bytes) {
+  return kind != CollectiveKind::kAllToAll || algorithm != Algorithm::kBruck || bytes > 0;
+}
+
 // The distribution of ranks over hosts.
 struct Levels {
   double ranks;
@@ -194,7 +201,8 @@ Choice ChooseFlat(CollectiveKind kind, int ranks, size_t bytes, const LinkCost& 
   Choice best;
   bool chosen = false;
   for (const Algorithm algorithm : AlgorithmsOf(kind)) {
-    if (algorithm == Algorithm::kTwoLevel || (reproducible && !IsReproducible(kind, algorithm))) continue;
+    if (algorithm == Algorithm::kTwoLevel || !IsPossible(kind, algorithm, bytes)) continue;
+    if (reproducible && !IsReproducible(kind, algorithm)) continue;
     for (const size_t segment_bytes : {size_t{16} << 10, size_t{64} << 10, size_t{256} << 10, size_t{1} << 20}) {
       const double estimate = EstimateNs(kind, algorithm, ranks, bytes, cost, segment_bytes);
       if (chosen && estimate >= best.estimate_ns) continue;
@@ -258,7 +266,7 @@ std::vector<Algorithm> AlgorithmsOf(CollectiveKind kind) {
       return {Algorithm::kBinomial, Algorithm::kDirect, Algorithm::kScatterGather, Algorithm::kTwoLevel};
     case CollectiveKind::kGather:
     case CollectiveKind::kScatter: return {Algorithm::kDirect};
-    case CollectiveKind::kAllToAll: return {Algorithm::kDirect, Algorithm::kPairwise};
+    case CollectiveKind::kAllToAll: return {Algorithm::kDirect, Algorithm::kPairwise, Algorithm::kBruck};
   }
   return {};
 }
@@ -349,6 +357,7 @@ Choice Choose(CollectiveKind kind, int ranks, size_t bytes, const LinkCost& cost
   Choice best;
   for (const TableRow& row : table) {
     if (row.kind != kind || row.ranks != ranks || bytes > row.bytes_max) continue;
+    if (!IsPossible(kind, row.algorithm, bytes)) continue;
     if (reproducible && !IsReproducible(kind, row.algorithm)) break;
     best.algorithm = row.algorithm;
     best.segment_bytes = row.segment_bytes;

@@ -36,7 +36,7 @@ TEST(Choice, TheModelCountsWhatSchedulesSend) {
                              kind == CollectiveKind::kBroadcast;
           if (kind != CollectiveKind::kBarrier)
             request.counts.assign(whole ? 1 : blocks, whole ? count : count / blocks);
-          if (kind == CollectiveKind::kAllToAll) request.receives = request.counts;
+          if (kind == CollectiveKind::kAllToAll) request.counts.resize(1);
           if (algorithm == Algorithm::kRing) request.segment_count = count / blocks;
           const Result<Schedule> schedule = Compile(request);
           ASSERT_TRUE(schedule.ok()) << schedule.status().ToString();
@@ -44,6 +44,8 @@ TEST(Choice, TheModelCountsWhatSchedulesSend) {
           all.messages += load.messages;
           all.sent += load.sent;
           all.reduced += load.reduced;
+          // Only here are parts copied on their way.
+          if (kind == CollectiveKind::kAllToAll && algorithm == Algorithm::kBruck) all.reduced += load.copied;
         }
         const size_t segment = algorithm == Algorithm::kRing ? count / static_cast<size_t>(n) : 1 << 10;
         const size_t bytes = kind == CollectiveKind::kBarrier ? 0 : count;
@@ -107,6 +109,23 @@ TEST(Choice, RanksThatShareHostsUseTwoLevels) {
   const Choice measured = Choose(CollectiveKind::kAllReduce, 16, 64, cost, table.value(), false, places);
   EXPECT_EQ(measured.algorithm, Algorithm::kTwoLevel);
   EXPECT_EQ(measured.between, Algorithm::kOneShot);
+}
+
+TEST(Choice, SmallPartsOfAnAllToAllTravelTogetherIfAllRanksKnowTheirSize) {
+  LinkCost cost = Places::NearCost();
+  cost.cpus = 2;
+  auto chosen = [&cost](size_t bytes, const std::vector<TableRow>& table = {}) {
+    return Choose(CollectiveKind::kAllToAll, 8, bytes, cost, table, false).algorithm;
+  };
+  EXPECT_EQ(chosen(1 << 10), Algorithm::kBruck);
+  EXPECT_EQ(chosen(16 << 10), Algorithm::kBruck);
+  EXPECT_NE(chosen(256 << 10), Algorithm::kBruck) << "each part is sent and copied several times";
+  EXPECT_NE(chosen(0), Algorithm::kBruck) << "of which each rank knows only its own sizes";
+  const Result<std::vector<TableRow>> table =
+      ParseTable("all-to-all 8 4096 bruck 65536\nall-to-all 8 8192 pairwise 65536");
+  ASSERT_TRUE(table.ok()) << table.status().ToString();
+  EXPECT_EQ(chosen(4096, table.value()), Algorithm::kBruck);
+  EXPECT_EQ(chosen(0, table.value()), Algorithm::kPairwise) << "the next row that can be had";
 }
 
 TEST(Choice, ReproducibleChoosesOrderedAlgorithmsOnly) {

@@ -21,13 +21,14 @@ using Numbers = std::vector<uint64_t>;
 // Combines two numbers; the divisor of averages is checked by `last` alone.
 using Combine = uint64_t (*)(uint64_t a, uint64_t b);
 
-// The cost of a schedule to its rank: messages and elements sent, and elements that reductions read after their first
-// source.
+// The cost of a schedule to its rank: messages and elements sent, elements that reductions read after their first
+// source, and elements copied.
 struct Load {
   size_t stages = 0;
   size_t messages = 0;
   size_t sent = 0;
   size_t reduced = 0;
+  size_t copied = 0;
 };
 inline Load LoadOf(const Schedule& schedule) {
   Load load;
@@ -35,6 +36,7 @@ inline Load LoadOf(const Schedule& schedule) {
   for (const Stage& stage : schedule.stages) {
     for (const Step& step : stage) {
       if (step.what == Step::Do::kReduce) load.reduced += step.span.count * (step.from.size() - 1);
+      if (step.what == Step::Do::kCopy) load.copied += step.span.count;
       if (step.what != Step::Do::kSend) continue;
       ++load.messages;
       load.sent += step.span.count;

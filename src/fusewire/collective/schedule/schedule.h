@@ -50,6 +50,7 @@ struct Schedule {
 //   gather         counts[rank]          sum, at root         likewise
 //   scatter        sum, at root          counts[rank]         likewise
 //   all-to-all     sum of counts         sum of receives      sent to each rank; `receives`: received from each
+//     an even one  ranks * counts[0]     ranks * counts[0]    one: sent to each rank, and the same at all ranks
 // In place, the smaller of the two arrays is its block within the larger one; arrays of the same size are one array. An
 // all-to-all is never in place.
 struct Request {

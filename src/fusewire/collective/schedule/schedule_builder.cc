@@ -6,13 +6,14 @@
 namespace fusewire::collective {
 namespace {
 
-size_t CountsNeeded(CollectiveKind kind, int ranks) {
-  switch (kind) {
+size_t CountsNeeded(const Request& request) {
+  if (IsEven(request)) return 1;
+  switch (request.kind) {
     case CollectiveKind::kBarrier: return 0;
     case CollectiveKind::kAllReduce:
     case CollectiveKind::kReduce:
     case CollectiveKind::kBroadcast: return 1;
-    default: return static_cast<size_t>(ranks);
+    default: return static_cast<size_t>(request.ranks);
   }
 }
 
@@ -27,11 +28,15 @@ Status Check(const Request& request) {
   if (!IsAlgorithmOf(request.kind, request.algorithm)) {
     return Status::Invalid(what + ": there is no such schedule").Next("choose one that AlgorithmsOf names");
   }
-  const size_t receives = request.kind == CollectiveKind::kAllToAll ? static_cast<size_t>(request.ranks) : 0;
-  if (request.counts.size() != CountsNeeded(request.kind, request.ranks) || request.receives.size() != receives) {
+  const bool has_receives = request.kind == CollectiveKind::kAllToAll && !IsEven(request);
+  const size_t receives = has_receives ? static_cast<size_t>(request.ranks) : 0;
+  if (request.counts.size() != CountsNeeded(request) || request.receives.size() != receives) {
     return Status::Invalid(what + ": `counts` has " + std::to_string(request.counts.size()) +
                            " numbers, and `receives` " + std::to_string(request.receives.size()))
         .Next("see the table at Request in schedule.h");
+  }
+  if (has_receives && request.algorithm == Algorithm::kBruck) {
+    return Status::Invalid(what + ": the ranks' counts may differ").Next("give one count, or choose another algorithm");
   }
   if (request.in_place && request.kind == CollectiveKind::kAllToAll) {
     return Status::Invalid(what + ": `in_place` is set").Next("give an all-to-all an output of its own");

@@ -30,6 +30,35 @@ void Bruck(Builder* b, const Blocks& blocks) {
   }
 }
 
+// Part i is for the rank i after the one that it comes from. It goes there in the rounds of the bits of i, packed with
+// the others that do.
+void BruckAllToAll(Builder* b) {
+  const size_t count = b->count();
+  std::vector<Span> parts;  // where each is now
+  for (size_t i = 0; i < b->n(); ++i) parts.push_back(Input(b->After(b->me(), i) * count, count));
+  b->Copy(0, Output(b->me() * count, count), parts[0]);
+  size_t scratch = 0;
+  for (size_t distance = 1; distance < b->n(); distance *= 2) {
+    const size_t pack = distance == 1 ? 0 : b->Next();
+    size_t packed = 0;
+    for (size_t i = distance; i < b->n(); ++i) {
+      if ((i & distance) != 0) b->Copy(pack, Scratch(scratch + count * packed++, count), parts[i]);
+    }
+    const Span sent = Scratch(scratch, count * packed), received = Scratch(scratch + sent.count, sent.count);
+    const size_t exchange = b->Next();
+    b->Send(exchange, b->After(b->me(), distance), sent);
+    b->Receive(exchange, b->Before(b->me(), distance), received);
+    scratch += 2 * sent.count;
+    for (size_t i = distance, at = received.at; i < b->n(); ++i) {
+      if ((i & distance) == 0) continue;
+      parts[i] = Scratch(at, count);
+      at += count;
+    }
+  }
+  const size_t last = b->Next();
+  for (size_t i = 1; i < b->n(); ++i) b->Copy(last, Output(b->Before(b->me(), i) * count, count), parts[i]);
+}
+
 void ScatterGatherBroadcast(Builder* b) {
   const Blocks blocks = Blocks::Even(b->count(), b->n());
   const Span mine = blocks.Of(Memory::kOutput, b->me());
@@ -126,8 +155,10 @@ void BuildBroadcast(Builder* b) {
 }
 
 void BuildAllToAll(Builder* b) {
-  const Blocks sends(b->request().counts);
-  const Blocks receives(b->request().receives);
+  if (b->request().algorithm == Algorithm::kBruck) return BruckAllToAll(b);
+  const bool is_even = IsEven(b->request());
+  const Blocks sends(is_even ? std::vector<size_t>(b->n(), b->count()) : b->request().counts);
+  const Blocks receives = is_even ? sends : Blocks(b->request().receives);
   const size_t me = b->me();
   const bool pairwise = b->request().algorithm == Algorithm::kPairwise;
   b->Copy(0, receives.Of(Memory::kOutput, me), sends.Of(Memory::kInput, me));

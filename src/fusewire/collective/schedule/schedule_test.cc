@@ -57,6 +57,10 @@ struct Case {
       request.counts = counts;
       return request;
     }
+    if (counts.size() == 1) {
+      request.counts = counts;
+      return request;
+    }
     for (size_t peer = 0; peer < n; ++peer) {
       request.counts.push_back(counts[rank * n + peer]);
       request.receives.push_back(counts[peer * n + rank]);
@@ -95,7 +99,7 @@ Numbers InputOf(const Case& c, size_t rank) {
     case CollectiveKind::kAllToAll: {
       Numbers numbers;
       for (size_t peer = 0; peer < c.n; ++peer)
-        Append(&numbers, Ramp(rank * 100 + peer, 0, c.counts[rank * c.n + peer]));
+        Append(&numbers, Ramp(rank * 100 + peer, 0, c.counts[c.counts.size() == 1 ? 0 : rank * c.n + peer]));
       return numbers;
     }
   }
@@ -120,7 +124,7 @@ Numbers OutputOf(const Case& c, size_t rank, Combine combine) {
     case CollectiveKind::kScatter: return Ramp(c.root, blocks.at(rank), blocks.count(rank));
     case CollectiveKind::kAllToAll:
       for (size_t peer = 0; peer < c.n; ++peer)
-        Append(&numbers, Ramp(peer * 100 + rank, 0, c.counts[peer * c.n + rank]));
+        Append(&numbers, Ramp(peer * 100 + rank, 0, c.counts[c.counts.size() == 1 ? 0 : peer * c.n + rank]));
       return numbers;
   }
   return {};
@@ -190,11 +194,12 @@ void Play(const Case& c, Combine combine, uint64_t seed, Totals* totals = nullpt
 }
 
 // Counts of every shape: all equal, none, some zero, one that has all.
-std::vector<std::vector<size_t>> ShapesOf(CollectiveKind kind, size_t n) {
+std::vector<std::vector<size_t>> ShapesOf(CollectiveKind kind, Algorithm algorithm, size_t n) {
   if (kind == CollectiveKind::kBarrier) return {{}};
   if (kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduce || kind == CollectiveKind::kBroadcast) {
     return {{0}, {1}, {5}, {n}, {64}, {1001}};
   }
+  if (algorithm == Algorithm::kBruck && kind == CollectiveKind::kAllToAll) return {{0}, {1}, {6}};
   const size_t many = kind == CollectiveKind::kAllToAll ? n * n : n;
   std::vector<std::vector<size_t>> shapes(4, std::vector<size_t>(many, 0));
   for (size_t i = 0; i < many; ++i) {
@@ -202,6 +207,7 @@ std::vector<std::vector<size_t>> ShapesOf(CollectiveKind kind, size_t n) {
     shapes[2][i] = i * i % 5 * (i % 2);
     shapes[3][i] = i == many / 2 ? 40 : 0;
   }
+  if (kind == CollectiveKind::kAllToAll) shapes.push_back({6});
   return shapes;
 }
 
@@ -213,7 +219,7 @@ TEST(Schedule, EveryAlgorithmOfEveryCollectiveForOneToSeventeenRanks) {
   for (uint8_t kind = 0; kind < kKinds; ++kind) {
     for (const Algorithm algorithm : AlgorithmsOf(static_cast<CollectiveKind>(kind))) {
       for (size_t n = 1; n <= 17; n += kStep) {
-        for (const std::vector<size_t>& counts : ShapesOf(static_cast<CollectiveKind>(kind), n)) {
+        for (const std::vector<size_t>& counts : ShapesOf(static_cast<CollectiveKind>(kind), algorithm, n)) {
           for (const bool in_place : {false, true}) {
             if (in_place && static_cast<CollectiveKind>(kind) == CollectiveKind::kAllToAll) continue;
             Case c{static_cast<CollectiveKind>(kind), algorithm, n, 0, counts, in_place, 8};
@@ -254,7 +260,7 @@ TEST(Schedule, TwoLevelsForEveryPlacementOfRanks) {
       if (between == Algorithm::kTwoLevel) continue;
       for (size_t n = 1; n <= 13; n += kStep) {
         for (const std::vector<int>& hosts : HostsOf(n)) {
-          for (const std::vector<size_t>& counts : ShapesOf(kind, n)) {
+          for (const std::vector<size_t>& counts : ShapesOf(kind, Algorithm::kTwoLevel, n)) {
             const bool in_place = played % 2 == 1;
             Case c{kind, Algorithm::kTwoLevel, n, 0, counts, in_place, 8, hosts, between};
             if (kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce) c.root = played % n;
@@ -326,6 +332,21 @@ TEST(Schedule, LoadsMatchTheTableInTheDocumentation) {
   Play({CollectiveKind::kAllGather, Algorithm::kBruck, 8, 0, std::vector<size_t>(8, 100), false, 8}, Sum, 1, &totals);
   EXPECT_EQ(totals.messages, 24U);
   EXPECT_EQ(totals.moved, 7U * 800);
+  Play({CollectiveKind::kAllToAll, Algorithm::kBruck, 8, 0, {100}, false, 8}, Sum, 1, &totals);
+  EXPECT_EQ(totals.messages, 24U);
+  EXPECT_EQ(totals.moved, 24U * 400);
+}
+
+TEST(Schedule, BrucksAllToAllWantsOneCountForAll) {
+  Request request;
+  request.kind = CollectiveKind::kAllToAll;
+  request.algorithm = Algorithm::kBruck;
+  request.ranks = 2;
+  request.counts = request.receives = {3, 3};
+  EXPECT_EQ(Compile(request).status().cause(), "all-to-all by bruck: the ranks' counts may differ");
+  request.counts = {3};
+  request.receives.clear();
+  EXPECT_TRUE(Compile(request).ok());
 }
 
 // Exactly the last reduction of each element is marked: an average is divided once.

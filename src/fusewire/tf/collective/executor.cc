@@ -219,8 +219,7 @@ class Implementation final : public tensorflow::CollectiveImplementationInterfac
         return TfStatus();
       default:
         wanted->kind = collective::CollectiveKind::kAllToAll;
-        wanted->counts.assign(ranks, in / ranks);
-        wanted->receives = wanted->counts;
+        wanted->counts = {in / ranks};
         if (in != out || in % ranks != 0)
           return absl::InvalidArgumentError("an all-to-all whose array cannot be shared out evenly");
         return TfStatus();
