@@ -33,11 +33,6 @@ struct CollectiveSpec {
   int64_t timeout_ns = 0;  // 0: the group's
 };
 
-// An all-to-all of one count: each rank sends as much to each, and all of them know it.
-inline bool IsEven(const CollectiveSpec& spec) {
-  return spec.kind == CollectiveKind::kAllToAll && spec.counts.size() == 1 && spec.receives.empty();
-}
-
 struct Arrays {
   Pieces input;
   Pieces output;

@@ -61,6 +61,12 @@ constexpr bool Reduces(CollectiveKind kind) {
          kind == CollectiveKind::kReduceScatter;
 }
 
+// Of a CollectiveSpec or a Request. An all-to-all of one count: each rank sends as much to each, and all know it.
+template <class Call>
+bool IsEven(const Call& call) {
+  return call.kind == CollectiveKind::kAllToAll && call.counts.size() == 1 && call.receives.empty();
+}
+
 constexpr size_t SizeOf(Type type) {
   constexpr size_t kSizes[kTypes] = {1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 1};
   FUSEWIRE_DCHECK(static_cast<uint8_t>(type) < kTypes);

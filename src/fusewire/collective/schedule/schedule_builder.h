@@ -60,10 +60,6 @@ class Blocks {
   std::vector<size_t> starts_;
 };
 
-inline bool IsEven(const Request& request) {
-  return request.kind == CollectiveKind::kAllToAll && request.counts.size() == 1 && request.receives.empty();
-}
-
 // Puts steps into stages by their numbers, and creates missing stages. Empty messages are left out, at both ends alike.
 class Builder {
  public:
