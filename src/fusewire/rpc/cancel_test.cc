@@ -130,7 +130,7 @@ TEST(Cancel, ReachesTheHandler) {
   EXPECT_TRUE(world.IsClean());
 }
 
-TEST(Cancel, IsNotTheEndOfTheConnection) {
+TEST(Cancel, IsToldApartFromTheEndOfTheConnection) {
   std::vector<Unwanted> reasons;
   std::vector<Reply> held;
   WorldOptions options;

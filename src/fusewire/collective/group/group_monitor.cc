@@ -207,7 +207,7 @@ uint32_t GroupMonitor::Find(int rank, const std::string& name) {
 }
 
 uint32_t GroupMonitor::TagOf(const CollectiveSpec& spec, int rank) {
-  const uint64_t count = SumOf(spec.counts) * (IsEven(spec) ? of_ranks_.size() : 1);
+  const uint64_t count = IsEven(spec) ? BytesOf(spec) / SizeOf(spec.reduction.type) : SumOf(spec.counts);
   const uint64_t key = count << 24 | static_cast<uint64_t>(spec.kind) << 20 |
                        static_cast<uint64_t>(spec.reduction.type) << 16 | static_cast<uint16_t>(rank + 1);
   MutexLock lock(mutex_);
