@@ -41,8 +41,8 @@ SHORT_MS = 2000
 CUTS = 3  # of each step, where limits are drawn
 RESET_BYTES = 3000  # the least of a connection, after which it is reset; the most is 256 times as much
 LOST = (["error", "UnavailableError"], ["error", "AbortedError"])
-# TensorFlow can't build the gradient of a nested loop of version 1 under a control dependency.
-CANNOT_BUILD = "self.GetControlPivot().op"
+# TensorFlow can't build the gradient of a nested loop of version 1 under a control dependency, nor that of a gradient.
+CANNOT_BUILD = ("self.GetControlPivot().op", "Second-order gradient for while loops not supported")
 GOES_ON_S = 10
 SHOWN_BYTES = 1024  # of a value; a larger one is shown by a digest
 
@@ -338,7 +338,7 @@ def main() -> None:
             result = judge.judge(told(words["program"]), tuple(words["runs"] or all_runs))
         except Exception:
             trace = traceback.format_exc()[-2000:]
-            result = {"discarded" if CANNOT_BUILD in trace else "broken": trace}
+            result = {"discarded" if any(words in trace for words in CANNOT_BUILD) else "broken": trace}
         moves: collections.Counter = collections.Counter()
         for cluster in ours.values():
             moves.update(cluster.counts)
