@@ -342,8 +342,8 @@ class Group:
         out: Any = None,
         **how: Any,
     ) -> Ticket:
-        """`splits`: how many rows go to each rank; `received`: how many come from each, None: as many. Without both,
-        as many to each, and at no rank with them."""
+        """`splits`: how many rows go to each rank; `received`: how many come from each, by default as many. Without
+        both, each rank gets as many; then no rank may pass them."""
         source = Array(tensor, False)
         if splits is None and received is None:
             shared = shares(source, self.size())

@@ -30,8 +30,8 @@ void Bruck(Builder* b, const Blocks& blocks) {
   }
 }
 
-// Part i is for the rank i after the one that it comes from. It goes there in the rounds of the bits of i, packed with
-// the others that do.
+// Part i is for the rank that comes i ranks after its sender. For each bit that is set in i it moves on by that many
+// ranks, in one message with all other parts that have this bit.
 void BruckAllToAll(Builder* b) {
   const size_t count = b->count();
   std::vector<Span> parts;  // where each is now

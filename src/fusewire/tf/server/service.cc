@@ -29,8 +29,8 @@ namespace fusewire::tf {
 
 using tensorflow::Tensor;
 
-// A request on its way through TensorFlow. The caller's cancel reaches TensorFlow; so does the loss of its connection,
-// which cancels, too.
+// A request on its way through TensorFlow. The caller's cancel reaches TensorFlow, and so does the loss of the caller,
+// which also cancels.
 template <class Request, class Response>
 struct Asked {
   Request request;
@@ -83,8 +83,8 @@ std::shared_ptr<A> Take(rpc::Request* request, rpc::Reply reply) {
 Service::Service(tensorflow::WorkerEnv* env, Worker* worker, WhereaboutsPtr known, Snapshots* snapshots)
     : env_(env), worker_(worker), known_(std::move(known)), star_(env, snapshots) {}
 
-// The tasks that wait for a tensor of the step hear why they won't get it. Otherwise they would hear that it was
-// cancelled, and may say so to the master before it has noticed the loss.
+// Tells the tasks that wait for a tensor of the step why they won't get it. Otherwise they would hear that the step was
+// cancelled, and could tell the master so before it has noticed the loss.
 void Service::EndStepOf(const std::string& lost_caller, int64_t step) {
   const absl::string_view task = TaskOfDevice(env_->device_mgr->ListDevices().front()->name());
   env_->rendezvous_mgr->Find(step)->StartAbort(absl::UnavailableError(
