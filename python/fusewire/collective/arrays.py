@@ -61,10 +61,21 @@ def places(arrays: Sequence[Array]) -> tuple[int, ...]:
     return tuple(number for array in arrays for number in array.place())
 
 
-def shares(array: Array, ranks: int) -> list[int]:
+def rows_of(array: Array, ranks: int) -> int:
     if not array.shape:
         raise ValueError(f"a scalar has no rows to divide among {ranks} ranks: pass an array of at least one dimension")
-    rows, more = divmod(array.shape[0], ranks)
+    return int(array.shape[0])
+
+
+def even_share(rows: int, ranks: int) -> int:
+    """How many rows of an alltoall without splits go to each rank."""
+    if rows % ranks:
+        raise ValueError(f"alltoall of {rows} rows among {ranks} ranks: pass splits, or rows that divide evenly")
+    return rows // ranks
+
+
+def shares(array: Array, ranks: int) -> list[int]:
+    rows, more = divmod(rows_of(array, ranks), ranks)
     return [rows + (rank < more) for rank in range(ranks)]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from fusewire import _native
 from fusewire._bootstrap import make_group
 from fusewire._native import NOT_SERVED, check, finalize_among, library, nanoseconds
-from fusewire.collective.arrays import Array, merge, places, shares
+from fusewire.collective.arrays import Array, even_share, merge, places, rows_of, shares
 from fusewire.collective.ticket import EndedTicket, Plan, Ticket, key_of, part_of
 from fusewire.p2p import Endpoint
 
@@ -346,12 +346,8 @@ class Group:
         both, each rank gets as many; then no rank may pass them."""
         source = Array(tensor, False)
         if splits is None and received is None:
-            shared = shares(source, self.size())
-            if shared[0] != shared[-1]:
-                raise ValueError(
-                    f"alltoall of {sum(shared)} rows among {self.size()} ranks: pass splits, or rows that divide evenly"
-                )
-            rows, splits, received = sum(shared), shared[:1], []
+            rows = rows_of(source, self.size())
+            splits, received = [even_share(rows, self.size())], []
         else:
             splits = shares(source, self.size()) if splits is None else [int(count) for count in splits]
             received = splits if received is None else [int(count) for count in received]

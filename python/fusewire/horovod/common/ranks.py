@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fusewire.collective import Average, Error, Group, Sum
-from fusewire.collective.arrays import Array
+from fusewire.collective.arrays import Array, even_share
 from fusewire.horovod.common.exceptions import HorovodInternalError
 
 try:
@@ -166,11 +166,7 @@ class Ranks:
                 )
             tensor = tensor[: sum(splits)]
         else:
-            if rows % self.size():
-                raise ValueError(
-                    f"alltoall of {rows} rows among {self.size()} ranks: pass splits, or rows that divide evenly"
-                )
-            splits = [rows // self.size()] * self.size()
+            splits = [even_share(rows, self.size())] * self.size()
         self._announce("alltoall", [tensor], name)
         return self._do(self.group.alltoall, tensor, splits, name)
 

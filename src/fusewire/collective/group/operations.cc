@@ -96,8 +96,8 @@ Status Runners::Choose(GroupOperation* operation, Request* request) {
   request->receives = spec.receives;
   request->in_place = operation->run.arrays.in_place;
   // With counts of its own, a rank of an all-to-all doesn't know the others': the choice must not depend on them.
-  const size_t parts = IsEven(spec) ? static_cast<size_t>(ranks) : spec.receives.empty() ? 1 : 0;
-  const size_t bytes = SumOf(request->counts) * parts * element_bytes;
+  size_t bytes = spec.receives.empty() ? SumOf(request->counts) * element_bytes : 0;
+  if (IsEven(spec)) bytes *= static_cast<size_t>(ranks);
   const Choice choice = collective::Choose(spec.kind, ranks, bytes, options_.link_cost, options_.table,
                                            options_.reproducible, seats_->places());
   request->algorithm = choice.algorithm;

@@ -91,7 +91,7 @@ Work WorkOf(CollectiveKind kind, Algorithm algorithm, double n, double segments)
     case CollectiveKind::kGather:
     case CollectiveKind::kScatter: return {1, n - 1, span, 0, n - 1, span, 0};
     case CollectiveKind::kAllToAll:
-      // Each byte is copied whenever it is sent, and once more.
+      // A byte is copied before each send, and once at the end.
       if (algorithm == Algorithm::kBruck) return Even(n, up, up, up / 2, up / 2 + 1);
       if (algorithm == Algorithm::kPairwise) return Even(n, n - 1, n - 1, span, 0);
       return Even(n, 1, n - 1, span, 0);
