@@ -23,6 +23,7 @@ SETTINGS = {
     "FUSEWIRE_RECOVERY": "60",
 }
 SENDS_AND_RECEIVES = re.compile(r"/tensorflow\.WorkerService/(RunGraph|RecvTensor)")
+CANT_BE_COPIED = "which can't be copied"
 MAX_PAUSE_MS = 2000
 PAUSE_S = 0.03  # the mean time between two moves
 WORKERS = 2
@@ -38,7 +39,7 @@ class MovingCluster:
     def __init__(self, protocol: str) -> None:
         self._protocol = protocol
         self._processes: Tasks | None = None
-        self._refused = False
+        self._is_stuck = False
         self.counts: collections.Counter = collections.Counter()  # of moves, by what came of them
         self._start()
 
@@ -71,21 +72,14 @@ class MovingCluster:
     @contextlib.contextmanager
     def moves(self, seed: int) -> Iterator["Mover"]:
         """Meanwhile, tasks move, at points that the seed draws."""
-        if self._refused:
-            self._refused = False
-            if not self._is_movable():
-                self._start()
+        if self._is_stuck:
+            self._is_stuck = False
+            self._start()
         mover = Mover(self, seed)
         try:
             yield mover
         finally:
             mover.end()
-
-    def _is_movable(self) -> bool:
-        """Whether all that servers have can still be moved."""
-        look = serving.look(self._addresses)
-        found = [look.server_of(f"ps:{task}") for task in range(SERVERS)]
-        return all(process and process.serves[f"ps:{task}"].epoch for task, process in enumerate(found))
 
     def last_words(self) -> str:
         assert self._processes
@@ -99,7 +93,7 @@ class MovingCluster:
             self.counts["made"] += 1
             self._at[task] = to
         except inquiry.OrderError as error:
-            self._refused = True
+            self._is_stuck |= CANT_BE_COPIED in str(error)
             self.counts["not made: " + re.sub(r"\b[a-z]?\d+\S*", "N", str(error))] += 1
             look = serving.look(self._addresses)
             server = look.server_of(f"ps:{task}")

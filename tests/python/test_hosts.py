@@ -350,7 +350,7 @@ def other_files(host, source: str | pathlib.Path, place: pathlib.Path):
     try:
         yield
     finally:
-        host.run("umount", place)
+        host.run("umount", "--lazy", place)  # what ran there may still be ending
 
 
 PACKAGE = pathlib.Path(fusewire.__file__).resolve().parent
