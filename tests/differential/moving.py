@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 from cluster import Tasks
+from processes import wait_until
 
 from fusewire.inspect import inquiry, serving
 
@@ -25,6 +26,7 @@ SETTINGS = {
 SENDS_AND_RECEIVES = re.compile(r"/tensorflow\.WorkerService/(RunGraph|RecvTensor)")
 CANT_BE_COPIED = "which can't be copied"
 MAX_PAUSE_MS = 2000
+STARTS_S = 60
 PAUSE_S = 0.03  # the mean time between two moves
 WORKERS = 2
 SERVERS = 2
@@ -68,6 +70,7 @@ class MovingCluster:
         ]
         self._addresses = tasks["ps"]
         self._at = [0, 1]  # which process serves each task
+        wait_until(self._is_served, STARTS_S, "both parameter servers are up")
 
     @contextlib.contextmanager
     def moves(self, seed: int) -> Iterator["Mover"]:
@@ -80,6 +83,10 @@ class MovingCluster:
             yield mover
         finally:
             mover.end()
+
+    def _is_served(self) -> bool:
+        look = serving.look(self._addresses)
+        return not look.silent and not look.unserved()
 
     def last_words(self) -> str:
         assert self._processes

@@ -337,7 +337,7 @@ def main() -> None:
         try:
             result = judge.judge(told(words["program"]), tuple(words["runs"] or all_runs))
         except Exception:
-            trace = traceback.format_exc()[-2000:]
+            trace = traceback.format_exc()[-12000:]
             result = {"discarded" if any(words in trace for words in CANNOT_BUILD) else "broken": trace}
         moves: collections.Counter = collections.Counter()
         for cluster in ours.values():

@@ -87,8 +87,9 @@ class Program:
 
     def wait(self, timeout: float | None = None) -> int:
         if self.returncode is None:
-            ready, _, _ = select.select([self._line], [], [], timeout)
-            if not ready:
+            poll = select.poll()  # select() takes no descriptor above 1,023
+            poll.register(self._line, select.POLLIN)
+            if not poll.poll(None if timeout is None else timeout * 1000):
                 raise subprocess.TimeoutExpired(f"program {self.pid}", timeout or 0.0)
             self.returncode = int.from_bytes(_receive(self._line, 4), "little", signed=True)
             self._line.close()
