@@ -166,6 +166,21 @@ def test_backlog(tmp_path, content, status):
 
 
 @pytest.mark.parametrize(
+    ("preloaded", "status", "told"),
+    [
+        ("", "note", "glibc's"),
+        ("libother.so", "note", "glibc's"),
+        ("libother.so /usr/lib/libtcmalloc_minimal.so.4", "ok", "tcmalloc"),
+        ("libjemalloc.so.2", "ok", "jemalloc"),
+    ],
+)
+def test_malloc(preloaded, status, told):
+    check = doctor.check_malloc({"LD_PRELOAD": preloaded})
+    assert (check.status, bool(check.fix)) == (status, status == "note")
+    assert told in check.value
+
+
+@pytest.mark.parametrize(
     ("text", "status", "told"),
     [
         ('{"cluster": {"ps": ["a:1"], "worker": ["b:1"]}, "task": {"type": "ps", "index": 0}}', "ok", "1 ps, 1 worker"),

@@ -36,6 +36,7 @@ FILES_WANTED = 4096  # descriptors: in a cluster of hundreds of tasks, a server 
 POLLING_CORES = 4  # with fewer, threads that never sleep take processor time from TensorFlow
 LOCAL_LINE = "127.0.0.1 localhost"
 BACKLOG_WANTED = 1024  # connections that arrive at once when such a cluster starts
+MALLOCS = ("jemalloc", "tcmalloc", "mimalloc")  # made for threads that pass memory to each other
 JOBS_SHOWN = 20
 MAP_BYTES_MAX = 2 << 20  # the server's limit
 ENDPOINT = re.compile(r"[^=\s]+:\d+=[^=\s]+:\d+")  # a line of .endpoint_map
@@ -95,7 +96,8 @@ def examine() -> list[Check]:
     checks += [check_self_test(report), check_wires(os.environ), check_protection(os.environ)]
     checks += [*check_secret(os.environ), check_switch()]
     checks += [*check_settings(os.environ), *check_cores(os.environ), check_memory(), check_files()]
-    checks += [check_backlog(), check_temporary(), check_glibc(), check_localhost(), check_host_name()]
+    checks += [check_backlog(), check_temporary(), check_glibc(), check_malloc(os.environ)]
+    checks += [check_localhost(), check_host_name()]
     checks += [*check_tf_config(os.environ), *check_endpoint_map(os.environ)]
     return [*checks, *network.checks(os.environ)]
 
@@ -359,6 +361,14 @@ def check_glibc() -> Check:
             "libc", WARN, f"{name or 'unknown'}: TensorFlow's packages are built for glibc", "use a glibc system"
         )
     return Check("libc", OK, f"glibc {version}, Linux {platform.release()}")
+
+
+def check_malloc(environment: Mapping[str, str]) -> Check:
+    for name in MALLOCS:
+        if name in environment.get("LD_PRELOAD", ""):
+            return Check("malloc", OK, f"{name}, by LD_PRELOAD")
+    fix = "apt-get install libjemalloc2, then LD_PRELOAD=libjemalloc.so.2 for each task of TensorFlow"
+    return Check("malloc", NOTE, "glibc's; with jemalloc, steps of TensorFlow take less time", fix)
 
 
 def check_temporary() -> Check:
