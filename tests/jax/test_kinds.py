@@ -122,20 +122,49 @@ def test_reductions_of_whole_arrays(size):
 # ---- sizes ----
 
 
-def sizes(rank: int, addresses: list[str], backend: str) -> list[Any]:
-    jax = join(backend, rank, addresses)
-    size = len(addresses)
-    mesh, along = jax.make_mesh((size,), ("x",)), jax.sharding.PartitionSpec("x")
+SIZES = (1, 3, 1000, 65537, 3_000_001)
+
+
+def part_of(rank: int, count: int) -> Any:
+    return np.random.default_rng(rank).random((1, 2 * count), np.float32)
+
+
+def summed_up(count: int, kind: str, value: Any) -> Any:
+    value = value.astype(np.float64)
+    return count, kind, value.shape, value.sum(), np.square(value).sum()
+
+
+def sizes(rank: int, addresses: list[str]) -> list[Any]:
+    jax = join("fusewire", rank, addresses)
+    mesh, along = jax.make_mesh((2,), ("x",)), jax.sharding.PartitionSpec("x")
     results = []
-    for count in (1, 3, 1000, 65537, 3_000_001):
-        part = jax.numpy.asarray(np.random.default_rng(rank).random((1, count * size), np.float32))
-        for kind, function in kinds(jax, size).items():
+    for count in SIZES:
+        part = jax.numpy.asarray(part_of(rank, count))
+        for kind, function in kinds(jax, 2).items():
             run = jax.jit(jax.shard_map(function, mesh=mesh, in_specs=along, out_specs=along, check_vma=False))
-            value = np.asarray(run(placed(jax, mesh, part)).addressable_data(0)).astype(np.float64)
-            results.append((count, kind, value.shape, value.sum(), np.square(value).sum()))
+            results.append(summed_up(count, kind, np.asarray(run(placed(jax, mesh, part)).addressable_data(0))))
     return results
 
 
+def by_hand(rank: int, count: int) -> dict[str, Any]:
+    """What each of kinds() makes of the parts of two ranks: their sums have no order."""
+    parts = [part_of(each, count) for each in range(2)]
+    own = slice(rank * count, (rank + 1) * count)
+    return {
+        "psum": parts[0] + parts[1],
+        "pmin": np.minimum(*parts),
+        "pmax": np.maximum(*parts),
+        "all_gather": np.stack(parts),
+        "ppermute ring": parts[1 - rank],
+        "ppermute line": parts[0] * rank,
+        "all_to_all": np.concatenate([part[:, own] for part in parts], 1),
+        "psum_scatter": (parts[0] + parts[1])[:, own],
+    }
+
+
 def test_small_and_large_arrays():
-    wanted, found = (run_ranks(sizes, 2, backend, seconds=120) for backend in BACKENDS)
-    assert found == wanted  # two addends have no order
+    """Beside NumPy: gloo's psum_scatter of 3,000,001 elements is sometimes wrong on a busy machine."""
+    found = run_ranks(sizes, 2, seconds=120)
+    for rank in range(2):
+        wanted = [summed_up(count, *each) for count in SIZES for each in by_hand(rank, count).items()]
+        assert found[rank] == wanted
