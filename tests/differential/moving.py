@@ -41,7 +41,6 @@ class MovingCluster:
     def __init__(self, protocol: str) -> None:
         self._protocol = protocol
         self._processes: Tasks | None = None
-        self._is_stuck = False
         self.counts: collections.Counter = collections.Counter()  # of moves, by what came of them
         self._start()
 
@@ -70,13 +69,13 @@ class MovingCluster:
         ]
         self._addresses = tasks["ps"]
         self._at = [0, 1]  # which process serves each task
+        self._is_stuck = False  # a server holds what can't be copied
         wait_until(self._is_served, STARTS_S, "both parameter servers are up")
 
     @contextlib.contextmanager
     def moves(self, seed: int) -> Iterator["Mover"]:
         """Meanwhile, tasks move, at points that the seed draws."""
         if self._is_stuck:
-            self._is_stuck = False
             self._start()
         mover = Mover(self, seed)
         try:

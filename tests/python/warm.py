@@ -20,6 +20,7 @@ import json
 import os
 import pathlib
 import select
+import selectors
 import signal
 import socket
 import subprocess
@@ -87,9 +88,9 @@ class Program:
 
     def wait(self, timeout: float | None = None) -> int:
         if self.returncode is None:
-            poll = select.poll()  # select() takes no descriptor above 1,023
-            poll.register(self._line, select.POLLIN)
-            if not poll.poll(None if timeout is None else timeout * 1000):
+            answers = selectors.PollSelector()  # select() takes no descriptor above 1,023
+            answers.register(self._line, selectors.EVENT_READ)
+            if not answers.select(timeout):
                 raise subprocess.TimeoutExpired(f"program {self.pid}", timeout or 0.0)
             self.returncode = int.from_bytes(_receive(self._line, 4), "little", signed=True)
             self._line.close()

@@ -343,7 +343,7 @@ class Group:
         **how: Any,
     ) -> Ticket:
         """`splits`: how many rows go to each rank; `received`: how many come from each, by default as many. Without
-        both, each rank gets as many; then no rank may pass them."""
+        both, each rank gets the same number; then no rank may pass them."""
         source = Array(tensor, False)
         if splits is None and received is None:
             rows = rows_of(source, self.size())
