@@ -14,7 +14,7 @@ from cluster import PROLOGUE
 from conftest import FUSEWIRE, run_to_end
 from processes import clean_environment, process, wait_until
 from test_adopting import visit
-from test_returns import EVERY_S, TRAIN, follow, kill, training  # noqa: F401  (a fixture)
+from test_returns import EVERY_S, PARTIAL, TRAIN, follow, kill, training  # noqa: F401  (a fixture)
 
 from fusewire.inspect import inquiry, serving
 
@@ -212,6 +212,20 @@ def test_a_task_with_a_queue_stays(training, tmp_path, fusewire_command):  # noq
         order(cluster, 1, "drain 1000")
     assert serves(cluster) == {"ps:0": {"ps:0"}, "ps:1": {"ps:1"}}
     loses_nothing(cluster, worker)
+    end(cluster, worker, tmp_path)
+
+
+@pytest.mark.parametrize("protocol", ["grpc++", "star_server"])
+def test_a_task_with_a_partial_run_stays_until_that_has_ended(training, tmp_path, protocol):  # noqa: F811
+    cluster, _, worker = training(protocol, PARTIAL, FUSEWIRE_SECRET=SECRET)
+    cluster.read_until(worker, "BEGUN", 30)
+    for task in range(2):
+        with pytest.raises(inquiry.OrderError, match="a partial_run has begun here"):
+            order(cluster, 1 - task, f"move ps:{task} 1000")
+    (tmp_path / "second").touch()
+    assert cluster.read_until(worker, "ENDED", 60) == ["ENDED 30"]
+    for task in range(2):
+        order(cluster, 1 - task, f"move ps:{task} 1000")
     end(cluster, worker, tmp_path)
 
 

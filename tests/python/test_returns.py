@@ -72,6 +72,42 @@ SAVES = WITHOUT_RETRIES.replace(
 ).replace("        now = time.time()\n", "        saver.save(session, 'saved/m', steps)\n        now = time.time()\n")
 
 
+# Waits between the two calls of a partial_run: the first server's part has sent all its tensors then, and the second one's
+# waits for a feed.
+PARTIAL = (
+    TRAIN.partition("\nclass Sessions")[0]
+    + """
+summands, sums = [], []
+for count in counts:
+    with tf1.device(count.device):
+        summands.append(tf1.placeholder(tf.int64, []))
+        sums.append(tf.identity(tf1.assign_add(count, summands[-1])))
+
+
+def wait_for(name):
+    while not os.path.exists(name):
+        time.sleep(0.01)
+
+
+with tf1.Session(server.target) as session:
+    session.run(tf1.global_variables_initializer())
+    say("TRAINS")
+    run = session.partial_run_setup(sums, summands)
+    assert session.partial_run(run, sums[0], {summands[0]: 20}) == 20
+    say("BEGUN")
+    wait_for("second")
+    try:
+        say("ENDED", session.partial_run(run, sums[1], {summands[1]: 30}))
+    except tf.errors.UnavailableError as error:
+        say("ENDED", *error.message.split())
+    wait_for("enough")
+    say("HAS", *session.run(counts))
+say("DONE")
+done()
+"""
+)
+
+
 @pytest.fixture
 def training(tasks, tmp_path):
     """training(protocol) -> cluster, its two servers and its worker, which trains until "enough" is there."""
@@ -186,3 +222,19 @@ def test_a_server_that_stays_away_ends_the_step_in_time(training, tmp_path):
     wait_until(lambda: worker.poll() is not None, 30, "the worker ends")
     assert 1 < time.monotonic() - begun < 15
     assert "UnavailableError" in (tmp_path / "worker-0.err").read_text()
+
+
+@pytest.mark.parametrize("protocol", ["grpc++", "star_server"])
+def test_a_partial_run_ends_if_a_server_begins_again_between_its_calls(training, tmp_path, protocol):
+    cluster, servers, worker = training(protocol, PARTIAL)
+    cluster.read_until(worker, "BEGUN", 30)
+    time.sleep(3 * EVERY_S)
+    kill(servers[0])
+    cluster.start("ps", 0)
+    (tmp_path / "second").touch()
+    [ended] = cluster.read_until(worker, "ENDED", 60)
+    assert "/task:0 since this partial_run began" in ended
+    (tmp_path / "enough").touch()
+    [has] = cluster.read_until(worker, "HAS", 60)
+    assert has.split()[1] in ("0", "20")  # with the snapshot before the first call, or after it
+    cluster.read_until(worker, "DONE", 30)

@@ -417,6 +417,26 @@ TEST_F(PeerTest, ItsGraphsAreToldAgainAndGetTheirNewNames) {
   EXPECT_EQ(now("5"), "5");
 }
 
+TEST_F(PeerTest, APartialRunIsWithOneProcessUntilItEnds) {
+  PeerPtr peer = MakePeer();
+  Retelling& retelling = peer->retelling();
+  tensorflow::RunGraphRequest call, other;
+  call.set_session_handle("one");
+  call.set_step_id(5);
+  other.set_session_handle("two");
+  other.set_step_id(6);
+  EXPECT_TRUE(retelling.KeepPartialRun(call, 100));
+  EXPECT_TRUE(retelling.KeepPartialRun(other, 101));
+  EXPECT_TRUE(retelling.KeepPartialRun(call, 100));
+  EXPECT_FALSE(retelling.KeepPartialRun(call, 101));
+  retelling.DropPartialRun(5);
+  EXPECT_TRUE(retelling.KeepPartialRun(call, 101));
+  // Its session has ended, and it will not.
+  peer->DropSession("one");
+  EXPECT_TRUE(retelling.KeepPartialRun(call, 102));
+  EXPECT_FALSE(retelling.KeepPartialRun(other, 102));
+}
+
 TEST_F(PeerTest, AMapSaysWhereItsDataPortIsAndTheTaskWhichIncarnation) {
   PeerPtr mapped = MakePeer(false, "ps:5555");
   Routing routing, again;

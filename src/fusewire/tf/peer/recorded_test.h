@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace fusewire::tf {
 
 class Recorded {
  public:
-  Recorded() : before_(observe::the_recorder.exchange(&recorder_)) {}
+  Recorded() : recorder_(*Make()), before_(observe::the_recorder.exchange(&recorder_)) {}
   ~Recorded() { observe::the_recorder.store(before_); }
   Recorded(const Recorded&) = delete;
 
@@ -47,7 +48,13 @@ class Recorded {
   }
 
  private:
-  observe::Recorder recorder_;
+  // It stays: servers of other tests, which live as long as the process, may end then what they have begun in it.
+  static observe::Recorder* Make() {
+    static auto* all = new std::vector<std::unique_ptr<observe::Recorder>>;
+    return all->emplace_back(std::make_unique<observe::Recorder>()).get();
+  }
+
+  observe::Recorder& recorder_;
   observe::Recorder* const before_;
 };
 

@@ -1,6 +1,7 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 #include "fusewire/tf/peer/retelling.h"
 
+#include <iterator>
 #include <vector>
 
 namespace fusewire::tf {
@@ -16,6 +17,8 @@ void Retelling::DropSession(const std::string& session) {
   auto first = graphs_.lower_bound({session, ""}), last = first;
   while (last != graphs_.end() && last->first.first == session) ++last;
   graphs_.erase(first, last);
+  for (auto run = partial_runs_.begin(); run != partial_runs_.end();)
+    run = run->second.session == session ? partial_runs_.erase(run) : std::next(run);
 }
 
 std::string Retelling::KeepGraph(const tensorflow::RegisterGraphRequest& request, const std::string& handle) {
@@ -45,6 +48,17 @@ void Retelling::Clear() {
   MutexLock lock(mutex_);
   sessions_.clear();
   graphs_.clear();
+}
+
+bool Retelling::KeepPartialRun(const tensorflow::RunGraphRequest& call, uint64_t incarnation) {
+  MutexLock lock(mutex_);
+  const auto [run, is_new] = partial_runs_.try_emplace(call.step_id(), PartialRun{call.session_handle(), incarnation});
+  return is_new || run->second.incarnation == incarnation;
+}
+
+void Retelling::DropPartialRun(int64_t step) {
+  MutexLock lock(mutex_);
+  partial_runs_.erase(step);
 }
 
 // One call after the other: each request and answer lives here.

@@ -1,11 +1,12 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
 // What masters of this process have sent to a task, and must send again when it has been restarted with its state: its
-// sessions, and the graphs that it has registered.
+// sessions, and the graphs that it has registered. And what can't be sent again: the calls of partial runs.
 // Home: any thread. Owns: copies of the requests, until the session or the graph ends. Fails: Say, with its first
 // error.
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -33,6 +34,10 @@ class Retelling : public std::enable_shared_from_this<Retelling> {
   // The task has not kept its state, or never does.
   void Clear();
 
+  // A call of a partial run goes to the process with this incarnation. False: an earlier one went to another process.
+  bool KeepPartialRun(const tensorflow::RunGraphRequest& call, uint64_t incarnation);
+  void DropPartialRun(int64_t step);
+
   // The two calls. Request and answer live until `done`.
   struct Way {
     std::function<void(const tensorflow::CreateWorkerSessionRequest*, tensorflow::CreateWorkerSessionResponse*, Done)>
@@ -48,6 +53,10 @@ class Retelling : public std::enable_shared_from_this<Retelling> {
     tensorflow::RegisterGraphRequest request;
     std::string handle;  // now
   };
+  struct PartialRun {
+    std::string session;
+    uint64_t incarnation;
+  };
   using GraphKey = std::pair<std::string, std::string>;  // session, and the master's handle
   struct Telling;
   // shared_ptr: std::function wants copies.
@@ -59,7 +68,8 @@ class Retelling : public std::enable_shared_from_this<Retelling> {
   mutable Mutex mutex_;
   std::map<std::string, tensorflow::CreateWorkerSessionRequest> sessions_ FUSEWIRE_GUARDED_BY(mutex_);
   std::map<GraphKey, Graph> graphs_ FUSEWIRE_GUARDED_BY(mutex_);
-  std::atomic<bool> has_renamed_{false};  // mostly not: then nobody takes the lock
+  std::map<int64_t, PartialRun> partial_runs_ FUSEWIRE_GUARDED_BY(mutex_);  // by step, until it is cleaned up
+  std::atomic<bool> has_renamed_{false};                                    // mostly not: then nobody takes the lock
 };
 
 }  // namespace fusewire::tf

@@ -28,6 +28,13 @@ constexpr int64_t kGreetingNs = 20 * kSecondNs;
 constexpr int64_t kYieldsUs = 10 * 1000;  // in which it closes its connections
 constexpr int kLossesMax = 16;            // of connections, for one call
 
+// A call of a partial run whose earlier ones went to the process that had the task before.
+TfStatus HasBegunElsewhere(const std::string& target) {
+  return absl::UnavailableError(absl::StrCat("another process has ", target,
+                                             " since this partial_run began, and what it has computed there is ",
+                                             "lost; next: set it up again; see: fusewire explain elastic#moving"));
+}
+
 // A collective provides the memory for the bytes: they land there, and the answer has nothing else.
 class ReceiveBufferCall final : public rpc::Call {
  public:
@@ -402,10 +409,12 @@ void RemoteWorker::RunGraphAsync(CallOptions* opts, tensorflow::RunGraphRequestW
         },
         [peer = ways_.peer, request, proto = get_proto_from_wrapper(response)](ChannelPtr channel, CallOptions* options,
                                                                                StatusCallback ended) {
+          const tensorflow::RunGraphRequest& said = request->ToProto();
+          if (said.is_partial() && !peer->retelling().KeepPartialRun(said, channel->options().incarnation))
+            return ended(HasBegunElsewhere(channel->target()));
           auto* call = new WireCall(channel, kRunGraph, "RunGraph", options, proto, std::move(ended));
           channel->TakeCleanups(call->text());
           GlobalCounters().Add(&Counters::run_graphs);
-          const tensorflow::RunGraphRequest& said = request->ToProto();
           std::string handle;
           if (!peer->retelling().IsRenamed(said.session_handle(), said.graph_handle(), &handle))
             return call->Start(said);
@@ -414,17 +423,14 @@ void RemoteWorker::RunGraphAsync(CallOptions* opts, tensorflow::RunGraphRequestW
           call->Start(renamed);
         });
   };
-  if (request->is_partial()) {
-    run(std::move(done));  // one of several with the same number
-  } else {
-    StepCalls::Start(request->step_id(), opts, response, std::move(done), run);
-  }
+  StepCalls::Start(request->step_id(), opts, response, std::move(done), run);
 }
 
 // The answer is empty and is not used, so cleanups travel with the next step. A session can't be closed before all its
 // steps are cleaned up, so this does not wait for a lost task.
 void RemoteWorker::CleanupGraphAsync(const tensorflow::CleanupGraphRequest* request,
                                      tensorflow::CleanupGraphResponse* response, StatusCallback done) {
+  ways_.peer->retelling().DropPartialRun(request->step_id());
   if (ways_.peer->is_lost()) {
     Tell(ways_.side, &WorkerInterface::CleanupGraphAsync, *request, response);
     done(TfStatus());

@@ -87,6 +87,32 @@ TEST_F(RemoteWorkerTest, AFailedSearchSaysWhy) {
   EXPECT_EQ(ends_.load(), 1);
 }
 
+// A master's calls of one step, of which the first one fails at once.
+TEST_F(RemoteWorkerWorld, APartialRunThatHasBegunElsewhereEnds) {
+  tensorflow::MutableProtoRunGraphRequest request;
+  request.set_is_partial(true);
+  request.set_step_id(79);
+  on_.KnowPeer();
+  worker_->ways().peer->retelling().KeepPartialRun(request.ToProto(), on_.world.incarnation + 1);
+  struct Call {
+    tensorflow::CallOptions options;
+    tensorflow::OwnedProtoRunGraphResponse response;
+    TfStatus end;
+  };
+  Call first, second;
+  for (Call* call : {&first, &second}) {
+    worker_->RunGraphAsync(&call->options, &request, &call->response, [this, call](const TfStatus& status) {
+      call->end = status;
+      ends_.fetch_add(1);
+    });
+    EXPECT_EQ(ends_.load(), 1);
+    worker_->ways().peer->retelling().DropPartialRun(79);
+  }
+  EXPECT_TRUE(absl::IsUnavailable(first.end)) << first.end;
+  ASSERT_TRUE(on_.world.RunUntilWithThreads([this] { return ends_.load() == 2; }));
+  EXPECT_TRUE(absl::IsCancelled(second.end)) << second.end;
+}
+
 TEST_F(RemoteWorkerWorld, AGraphIsDeregisteredWithoutWaiting) {
   tensorflow::DeregisterGraphRequest request;
   request.set_graph_handle("graph");

@@ -290,9 +290,12 @@ void Server::Hold() {
   };
   hooks.parts = [&star] { return star.Parts(); };
   hooks.values = [&star](std::string* values) { return star.Save(values); };
-  hooks.close = [&star] {
-    if (star.gate()->Close(AddNs(Clock::Real()->NowNs(), kQuietNs))) return TfStatus();
-    return TfStatus(absl::DeadlineExceededError("a step has been running here for more than 0.5 s"));
+  hooks.close = [this, &star]() -> TfStatus {
+    const bool is_closed = star.gate()->Close(AddNs(Clock::Real()->NowNs(), kQuietNs));
+    if (!is_closed) return absl::DeadlineExceededError("a step has been running here for more than 0.5 s");
+    if (!worker_->partial_runs().HasAny(Clock::Real()->NowNs())) return TfStatus();
+    star.gate()->Open();
+    return absl::FailedPreconditionError("a partial_run has begun here, and is not at its last call");
   };
   if (settings_.drain_ns > 0) {
     DrainBeforeTheEnd(settings_.drain_ns, [] {

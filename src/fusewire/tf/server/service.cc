@@ -96,6 +96,7 @@ void Service::EndStepOf(const std::string& lost_caller, int64_t step) {
 void Service::CleanUp(int64_t step) {
   env_->rendezvous_mgr->Cleanup(step);
   if (env_->collective_executor_mgr) env_->collective_executor_mgr->Cleanup(step);
+  worker_->partial_runs().Drop(step);
   star_.DropStep(step);
 }
 

@@ -8,6 +8,7 @@
 #include <tensorflow/core/distributed_runtime/rpc/grpc_tensor_coding.h>
 #include <tensorflow/core/lib/core/threadpool.h>
 
+#include "fusewire/base/clock.h"
 #include "fusewire/observe/event.h"
 #include "fusewire/tf/bridge/graphs.h"
 #include "fusewire/tf/peer/fused.h"
@@ -101,14 +102,23 @@ void Worker::RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGrap
       gate->Leave();
     };
   }
+  if (request->is_partial()) {  // inside the gate: a task that is closed has none that this does not know
+    partial_runs_.Keep(request->step_id(), Clock::Real()->NowNs());
+    if (request->is_last_partial_run()) {
+      done = [this, step = request->step_id(), done = std::move(done)](const TfStatus& status) {
+        partial_runs_.Drop(step);
+        done(status);
+      };
+    }
+  }
   done = Recorded(step_tag_, request->step_id(), std::move(done));
   if (is_grpc_only_) return GrpcWorker::RunGraphAsync(options, request, response, std::move(done));
   // A request from gRPC can't be changed, and is checked for duplicates; one that can be changed is the own master's.
   auto* own = dynamic_cast<tensorflow::MutableRunGraphRequestWrapper*>(request);
   if (own != nullptr) own->set_request_id(kNoRequestId);
-  // The parts of a partial run receive only tensors that their feeds allow.
-  if (request->is_partial()) return GrpcWorker::RunGraphAsync(options, request, response, std::move(done));
   auto run = [this, options, request, response](tensorflow::StatusCallback end) {
+    // The parts of a partial run receive only tensors that their feeds allow.
+    if (request->is_partial()) return GrpcWorker::RunGraphAsync(options, request, response, std::move(end));
     auto& rendezvous = static_cast<RendezvousMgr&>(*env()->rendezvous_mgr);
     tensorflow::RemoteRendezvous* step = rendezvous
                                              .Expect(request->step_id(), request->session_handle(),
@@ -122,6 +132,12 @@ void Worker::RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGrap
   };
   if (own != nullptr) return StepCalls::Start(request->step_id(), options, response, std::move(done), run);
   run(std::move(done));
+}
+
+void Worker::CleanupGraphAsync(const tensorflow::CleanupGraphRequest* request,
+                               tensorflow::CleanupGraphResponse* response, tensorflow::StatusCallback done) {
+  partial_runs_.Drop(request->step_id());
+  GrpcWorker::CleanupGraphAsync(request, response, std::move(done));
 }
 
 void Worker::Fence(std::function<bool(PortWords*)> where) {

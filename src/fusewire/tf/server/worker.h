@@ -13,6 +13,7 @@
 #include "fusewire/tf/peer/peer.h"
 #include "fusewire/tf/provide/provider.h"
 #include "fusewire/tf/server/inquiry.h"
+#include "fusewire/tf/server/partial_runs.h"
 #include "fusewire/tf/star/home/step_list.h"
 #include "fusewire/tf/star/serve/star_service.h"
 
@@ -43,6 +44,10 @@ class Worker final : public tensorflow::GrpcWorker {
   // From this process's own master: it can't come twice.
   void RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGraphRequestWrapper* request,
                      tensorflow::MutableRunGraphResponseWrapper* response, tensorflow::StatusCallback done) override;
+
+  void CleanupGraphAsync(const tensorflow::CleanupGraphRequest* request, tensorflow::CleanupGraphResponse* response,
+                         tensorflow::StatusCallback done) override;
+  PartialRuns& partial_runs() { return partial_runs_; }
 
   // Sessions are created and closed over gRPC; parts that they have placed here are removed with them.
   void SetStar(StarService* star) { star_.store(star, std::memory_order_release); }
@@ -94,6 +99,7 @@ class Worker final : public tensorflow::GrpcWorker {
   uint32_t step_tag_ = 0;
   ListUse lists_ = ListUse::kNever;
   const Provider::Source source_;
+  PartialRuns partial_runs_;
   Mutex mutex_;
   PortWords words_ FUSEWIRE_GUARDED_BY(mutex_);  // without a port until it is announced
   std::function<bool(PortWords*)> where_ FUSEWIRE_GUARDED_BY(mutex_);

@@ -19,6 +19,7 @@
 #include "fusewire/tf/star/call/run_test.h"
 #include "fusewire/tf/star/serve/star_service.h"
 #include "fusewire/tf/star/serve/task_test.h"
+#include "fusewire/tf/state/devices.h"
 
 namespace fusewire::tf {
 namespace {

@@ -1,0 +1,32 @@
+// Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
+// The partial runs that have begun on a task and not ended. Between two of its calls, a partial run's graph is here,
+// waits for feeds, and may still write variables: no other process can take the task with it.
+// Home: any thread. Owns: when each had its last call. Fails: never.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+
+#include "fusewire/base/clock.h"
+#include "fusewire/base/mutex.h"
+
+namespace fusewire::tf {
+
+class PartialRuns {
+ public:
+  // A program may set one up and never end it, or end itself.
+  static constexpr int64_t kForgottenNs = 60 * kSecondNs;
+
+  // A call of the step has come.
+  void Keep(int64_t step, int64_t now_ns);
+  // The last one has ended, or the step is cleaned up.
+  void Drop(int64_t step);
+  // Whether one of them has had a call in the last kForgottenNs; those that have not are dropped.
+  bool HasAny(int64_t now_ns);
+
+ private:
+  Mutex mutex_;
+  std::unordered_map<int64_t, int64_t> last_call_ns_ FUSEWIRE_GUARDED_BY(mutex_);
+};
+
+}  // namespace fusewire::tf
