@@ -41,7 +41,7 @@ WINGS = {
             *("star", "star/cut", "star/call", "star/serve", "star/home", "snapshot", "state"),
             *("compress", "fuse", "collective", "receive", "provide", "peer", "profile", "bridge", "heads"),
         ),
-        "threads": ("star/call", "star/serve", "snapshot", "receive", "provide", "peer", "bridge"),
+        "threads": ("star/call", "star/serve", "snapshot", "state", "receive", "provide", "peer", "bridge"),
     },
     "collective": {
         "kernels": (),

@@ -72,8 +72,8 @@ SAVES = WITHOUT_RETRIES.replace(
 ).replace("        now = time.time()\n", "        saver.save(session, 'saved/m', steps)\n        now = time.time()\n")
 
 
-# Waits between the two calls of a partial_run: the first server's part has sent all its tensors then, and the second one's
-# waits for a feed.
+# Waits between the two calls of a partial_run: the first server's part has sent all its tensors then, and the second
+# one's waits for a feed.
 PARTIAL = (
     TRAIN.partition("\nclass Sessions")[0]
     + """

@@ -129,7 +129,7 @@ class MovingServer {
   TfRef<tensorflow::Var> Find(const std::string& name) {
     tensorflow::Var* found = nullptr;
     tensorflow::ResourceMgr* resources = snapshots_->devices()->HostCPU()->resource_manager();
-    static_cast<void>(resources->Lookup<tensorflow::Var>("ps", name, &found));
+    if (!resources->Lookup<tensorflow::Var>("ps", name, &found).ok()) return nullptr;
     return TfRef<tensorflow::Var>(found);
   }
   struct Seen {
