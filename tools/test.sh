@@ -264,8 +264,10 @@ run_plugin_sanitized() {
     LSAN_OPTIONS=suppressions=$PWD/tools/tf-lsan.supp:print_suppressions=0 \
     TSAN_OPTIONS=suppressions=$PWD/tools/tf-tsan.supp:second_deadlock_stack=1 \
     "${unspread[@]}" timeout -k 10 600 "build/$phase/bin/fusewire_tf_tests" --gtest_filter="$filter" \
-    --gtest_output="xml:$xml" >"$log" 2>&1 ||
+    --gtest_output="xml:$xml" >"$log" 2>&1 || {
+    echo "exit code $?" >>"$log"  # 124: the time limit; above 128: a signal
     grep -q '<failure' "$xml" 2>/dev/null || rm -f "$xml"
+  }
   say_result "$phase" "$xml" "$start"
 }
 
