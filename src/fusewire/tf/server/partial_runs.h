@@ -1,6 +1,6 @@
 // Copyright 2026 The Fusewire Authors. SPDX-License-Identifier: Apache-2.0
-// The partial runs that have begun on a task and not ended. Between two of its calls, a partial run's graph is here,
-// waits for feeds, and may still write variables: no other process can take the task with it.
+// The partial runs that have begun on a task and not ended. Between two of its calls, a partial run's graph is still
+// here: it waits for feeds, and may write variables. Until it ends, no other process can take the task.
 // Home: any thread. Owns: when each had its last call. Fails: never.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace fusewire::tf {
 
 class PartialRuns {
  public:
-  // A program may set one up and never end it, or end itself.
+  // A program may begin one and never end it.
   static constexpr int64_t kForgottenNs = 60 * kSecondNs;
 
   // A call of the step has come.

@@ -102,7 +102,7 @@ void Worker::RunGraphAsync(tensorflow::CallOptions* options, tensorflow::RunGrap
       gate->Leave();
     };
   }
-  if (request->is_partial()) {  // inside the gate: a task that is closed has none that this does not know
+  if (request->is_partial()) {  // inside the gate: once that is closed, none is missing
     partial_runs_.Keep(request->step_id(), Clock::Real()->NowNs());
     if (request->is_last_partial_run()) {
       done = [this, step = request->step_id(), done = std::move(done)](const TfStatus& status) {
