@@ -57,7 +57,8 @@ Result<ControlMessage> DecodeControl(ConstBytes in) {
   const ConstBytes bits = reader.Take(seats <= kControlSeatsMax ? (seats + 7) / 8 : SIZE_MAX);
   const bool short_enough = std::max({cause.size, peer.size, next.size}) <= kTextBytesMax;
   const bool known = version == kControlVersion && verb >= 1 && verb <= static_cast<uint8_t>(ControlVerb::kDecided);
-  if (!reader.ok() || !known || !short_enough || code > kCodeMax || !reader.left().empty())
+  const bool says_why = SaysWhy(static_cast<ControlVerb>(verb));
+  if (!reader.ok() || !known || says_why != (code != 0) || !short_enough || code > kCodeMax || !reader.left().empty())
     return Status::Corrupt("a control message of " + std::to_string(in.size) + " bytes is malformed: version " +
                            std::to_string(version) + ", verb " + std::to_string(verb));
   message.verb = static_cast<ControlVerb>(verb);

@@ -24,6 +24,9 @@ enum class ControlVerb : uint8_t {
   kDecided = 5,  // the next epoch begins without these
 };
 
+// Whether it has a reason, which is not ok. The others have none.
+constexpr bool SaysWhy(ControlVerb verb) { return verb == ControlVerb::kFailed || verb == ControlVerb::kBroken; }
+
 constexpr size_t kControlBytesMax = 8 * 1024;
 constexpr uint32_t kControlSeatsMax = 32 * 1024;
 
@@ -32,7 +35,7 @@ struct ControlMessage {
   uint32_t epoch = 0;
   uint64_t round = 0;            // kVote
   Fingerprint print = {};        // kFailed: the place
-  Status status = {};            // kFailed and kBroken: why, not ok
+  Status status = {};            // kFailed and kBroken
   std::vector<bool> seats = {};  // kVote and kDecided: the dead ones
 };
 

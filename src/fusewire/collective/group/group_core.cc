@@ -184,8 +184,7 @@ void GroupCore::OnControl(int seat, const ControlMessage& message) {
   switch (message.verb) {
     case ControlVerb::kFailed: return OnFailureMessage(seat, message);
     case ControlVerb::kBroken:
-      if (message.epoch == seats_.epoch() && !message.status.ok())
-        Break(AsReported(message.status, seats_.Text(seat)), true);
+      if (message.epoch == seats_.epoch()) Break(AsReported(message.status, seats_.Text(seat)), true);
       return;
     case ControlVerb::kLeft:
       seats_.MarkLeft(seat);
@@ -200,7 +199,7 @@ void GroupCore::OnControl(int seat, const ControlMessage& message) {
 
 // An operation has failed at another rank, so it fails here, now or when it begins.
 void GroupCore::OnFailureMessage(int seat, const ControlMessage& message) {
-  if (message.epoch != seats_.epoch() || message.status.ok() || !operations_.broken().ok()) return;
+  if (message.epoch != seats_.epoch() || !operations_.broken().ok()) return;
   const Status why = AsReported(message.status, seats_.Text(seat));
   const bool of_lane = lane_ != nullptr && message.print.keyed == 0;
   if (of_lane && lane_->OnFailed(message.print.turn, why)) return;

@@ -252,8 +252,12 @@ TEST(GroupLiar, NonsenseInPlaceOfAControlMessageBreaksTheGroupAndNamesTheLiar) {
   huge.verb = ControlVerb::kVote;
   std::string seats = EncodeControl(huge);
   seats.replace(seats.size() - 4, 4, "\xff\xff\xff\xff");
-  for (const std::string& message :
-       {Noise(&random, 100), std::string("\1"), std::string(), seats, Noise(&random, 9000)}) {
+  // A rank keeps a decision, and sends it to those that come late.
+  ControlMessage decided = Liar::MessageOf(ControlVerb::kDecided, {false, false});
+  decided.status = Status::Unavailable("a reason that no decision has");
+  const std::string failed = EncodeControl(Liar::MessageOf(ControlVerb::kFailed));  // without a reason
+  for (const std::string& message : {Noise(&random, 100), std::string("\1"), std::string(), seats, Noise(&random, 9000),
+                                     EncodeControl(decided), failed}) {
     Liar world;
     const Status status = world.RunAgainst([&](p2p::Peer& to) { world.Send(to, world.tag | kOpMask, "", message); });
     EXPECT_FALSE(status.ok());
@@ -264,7 +268,7 @@ TEST(GroupLiar, NonsenseInPlaceOfAControlMessageBreaksTheGroupAndNamesTheLiar) {
 TEST(GroupLiar, ControlMessagesAndFingerprintsRoundTripAndRejectNoise) {
   Random random(7);
   ControlMessage message;
-  message.verb = ControlVerb::kDecided;
+  message.verb = ControlVerb::kBroken;
   message.epoch = 3;
   message.round = 9;
   message.print.key = 77;

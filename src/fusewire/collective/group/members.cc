@@ -136,8 +136,7 @@ void Members::Answer(int seat, const ControlMessage& message) {
 }
 
 void Members::SendCounted(int seat, const ControlMessage& message, bool answers) {
-  const bool says_why = message.verb == ControlVerb::kFailed || message.verb == ControlVerb::kBroken;
-  FUSEWIRE_CHECK(says_why != message.status.ok());
+  FUSEWIRE_CHECK(SaysWhy(message.verb) != message.status.ok());
   FUSEWIRE_CHECK(message.seats.size() <= kControlSeatsMax);
   const Seat& to = seats_->at(seat);
   if (!to.lost.ok() || closed_) return;
