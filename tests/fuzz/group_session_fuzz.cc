@@ -3,8 +3,8 @@
 // endpoint that may behave like an honest rank for a while, and otherwise sends arbitrary messages, with tags,
 // fingerprints and sizes that it knows or has received. It may leave, come back, connect twice, and greet as an honest
 // member. For every input: each operation ends once, soon after its deadline at the latest, nothing is written outside
-// the arrays, and an error at an honest member names the third. With a key, this holds for the first call that fails: a
-// member that only sends may have ended later ones already, and then the two go on with different calls.
+// the arrays, and an error at an honest member names the third. With a key, this holds until a call
+// has succeeded at one of the two and failed at the other: then they may go on with different calls.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -89,12 +89,12 @@ class Session {
     while (!in_.empty()) Step();
     world_.RunFor(kTimeoutNs + kGraceNs);
     for (const Posted& posted : posted_) FUSEWIRE_CHECK(posted.ends == 1 || posted.member == kLiar);
-    std::set<uint64_t> failed_keys;
+    std::set<uint64_t> parted_keys;
     for (const Call& call : calls_) {
-      if (call.words.empty() || failed_keys.count(call.key) != 0) continue;
+      if (call.words.empty() || parted_keys.count(call.key) != 0) continue;
       if (!call.is_named) fprintf(stderr, "nobody is named:\n%s", call.words.c_str());
       FUSEWIRE_CHECK(call.is_named);
-      if (call.key != 0) failed_keys.insert(call.key);
+      if (call.key != 0 && call.has_succeeded) parted_keys.insert(call.key);
     }
     Vanish();
     for (const auto& endpoint : doubles_) endpoint->Close();
@@ -117,7 +117,7 @@ class Session {
   // The messages of one that honest members have received.
   struct Call {
     uint64_t key = 0;
-    bool is_named = false;
+    bool has_succeeded = false, is_named = false;
     std::string words;
   };
   struct Heard {
@@ -254,13 +254,14 @@ class Session {
     ++posted->ends;
     if (posted->member == kLiar) return;
     FUSEWIRE_CHECK(world_.clock()->NowNs() - posted->began_ns <= kTimeoutNs + kGraceNs);
+    Call& call = calls_[posted->call];
+    call.has_succeeded = call.has_succeeded || status.ok();
     if (status.ok() || interfered_) return;
     // If the third sends a message only to one of the two, the other one may only see that one fail, and name it.
     const std::string words = status.ToString();
     const auto says = [&words](const char* name) { return words.find(name) != std::string::npos; };
     const bool names = says("rank 2 (z)") || says("peer z ");
     const bool names_next = says("rank 0 (h)") || says("rank 1 (i)") || says("peer h ") || says("peer i ");
-    Call& call = calls_[posted->call];
     call.is_named = call.is_named || names;
     call.words += words + "\n";
     if (!names && !names_next) fprintf(stderr, "nobody is named: %s\n", words.c_str());

@@ -52,11 +52,13 @@ void Retelling::Clear() {
 
 bool Retelling::KeepPartialRun(const tensorflow::RunGraphRequest& call, uint64_t incarnation) {
   MutexLock lock(mutex_);
+  has_had_partial_runs_ = true;
   const auto [run, is_new] = partial_runs_.try_emplace(call.step_id(), PartialRun{call.session_handle(), incarnation});
   return is_new || run->second.incarnation == incarnation;
 }
 
 void Retelling::DropPartialRun(int64_t step) {
+  if (!has_had_partial_runs_.load(std::memory_order_acquire)) return;
   MutexLock lock(mutex_);
   partial_runs_.erase(step);
 }

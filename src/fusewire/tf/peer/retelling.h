@@ -69,7 +69,8 @@ class Retelling : public std::enable_shared_from_this<Retelling> {
   std::map<std::string, tensorflow::CreateWorkerSessionRequest> sessions_ FUSEWIRE_GUARDED_BY(mutex_);
   std::map<GraphKey, Graph> graphs_ FUSEWIRE_GUARDED_BY(mutex_);
   std::map<int64_t, PartialRun> partial_runs_ FUSEWIRE_GUARDED_BY(mutex_);  // by step, until it is cleaned up
-  std::atomic<bool> has_renamed_{false};                                    // mostly not: then nobody takes the lock
+  // Mostly not: then nobody takes the lock.
+  std::atomic<bool> has_renamed_{false}, has_had_partial_runs_{false};
 };
 
 }  // namespace fusewire::tf

@@ -7,10 +7,12 @@ namespace fusewire::tf {
 
 void PartialRuns::Keep(int64_t step, int64_t now_ns) {
   MutexLock lock(mutex_);
+  has_had_any_ = true;
   last_call_ns_[step] = now_ns;
 }
 
 void PartialRuns::Drop(int64_t step) {
+  if (!has_had_any_.load(std::memory_order_acquire)) return;
   MutexLock lock(mutex_);
   last_call_ns_.erase(step);
 }

@@ -4,6 +4,7 @@
 // Home: any thread. Owns: when each had its last call. Fails: never.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <unordered_map>
 
@@ -27,6 +28,7 @@ class PartialRuns {
  private:
   Mutex mutex_;
   std::unordered_map<int64_t, int64_t> last_call_ns_ FUSEWIRE_GUARDED_BY(mutex_);
+  std::atomic<bool> has_had_any_{false};  // mostly not: then no step takes the lock
 };
 
 }  // namespace fusewire::tf
